@@ -568,8 +568,7 @@ impl MergePlan {
         let id = |rowset: Option<&Arc<Rowset>>| rowset.map(|rowset| rowset.meta().id);
         let has_oldest = id(tablet.rowsets.first()) == id(rowsets.first());
         let (table, tablet, rowsets) = (view.table.id, tablet.id, rowsets.to_vec());
-        let model = view.table.key_model;
-        let (is_keyed, stores_rows) = (model.is_keyed(), model.stores_rows());
+        let (is_keyed, stores_rows) = (view.table.key_model.is_keyed(), view.table.stores_rows());
         let indexes = state.as_indexed(&view.table).file_indexes();
         let newest = rowsets.iter().max_by_key(|rowset| rowset.schema().version);
         let schema = Arc::clone(newest.expect("a merge has rowsets").schema());

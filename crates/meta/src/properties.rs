@@ -1,7 +1,7 @@
 //! Table properties: the known ones, their valid values, and error messages for others.
 
 use freshet_base::{Result, bail, err};
-use freshet_schema::{Column, GroupCommitMode, KeyModel, Properties};
+use freshet_schema::{Column, GroupCommitMode, KeyModel, Properties, STORE_ROW_COLUMN};
 
 use crate::dynamic;
 
@@ -55,7 +55,7 @@ const KEPT: &[&str] = &[
     "storage_medium",
     "storage_page_size",
     "storage_policy",
-    "store_row_column",
+    STORE_ROW_COLUMN,
     "time_series_compaction_file_count_threshold",
     "time_series_compaction_goal_size_mbytes",
     "time_series_compaction_time_threshold_seconds",
@@ -197,7 +197,7 @@ fn accept(
                 properties.replication_num = replicas(allocation(value)?)?;
                 warnings.extend(replica_warning(properties.replication_num));
             }
-            LIGHT_SCHEMA_CHANGE => {
+            LIGHT_SCHEMA_CHANGE | STORE_ROW_COLUMN => {
                 flag(key, value)?;
                 keep(&mut properties.others, key, value);
             }

@@ -64,6 +64,7 @@ pub use partition::{
     TimeUnit, Unrouted,
 };
 pub use policy::{POLICIES_MAX, POLICY_BYTES_MAX, PolicyHolder, RowPolicy};
+pub use properties::STORE_ROW_COLUMN;
 pub use row::{Put, RowCells, RowCursor, RowFault, RowWriter, Rows};
 pub use row_id::{ROW_ID, row_id_column};
 pub use sequence::{SEQUENCE_VALUE_MAX, Sequence, SequenceChange, SequenceKind};

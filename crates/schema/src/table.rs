@@ -323,11 +323,6 @@ impl KeyModel {
     pub const fn is_keyed(self) -> bool {
         matches!(self, Self::Unique | Self::Primary)
     }
-
-    /// Whether encoded rows are stored beside their keys, for who reads one of them.
-    pub const fn stores_rows(self) -> bool {
-        matches!(self, Self::Primary)
-    }
 }
 
 /// A clause of PolarDB-X that says where rows are; `Distribution` says what it means here.

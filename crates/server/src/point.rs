@@ -73,7 +73,7 @@ impl PointPlan {
         let database = session.database_of(text.database.map(named).unwrap_or(None)).ok()?;
         let catalog = session.shared.engine.catalog();
         let table = Arc::clone(catalog.table(database, named(text.table)?)?);
-        let has_key = table.key_model.stores_rows() && !table.has_row_ids();
+        let has_key = table.stores_rows() && !table.has_row_ids();
         if !has_key || session.hides_rows_of(&table) {
             return None;
         }

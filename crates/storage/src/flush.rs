@@ -235,7 +235,7 @@ impl Job {
             lsns: input.lsns,
             tier: Tier::Fresh,
             has_keys: input.has_keys(),
-            stores_rows: input.table.key_model.stores_rows(),
+            stores_rows: input.table.stores_rows(),
             indexes: &input.table.file_indexes(),
         };
         let mut parts = self.sorted.rows[self.part.clone()].chunks(GATHER_ROWS);

@@ -322,6 +322,57 @@ fn tables_without_such_a_key_go_the_ordinary_road() {
     }
 }
 
+/// Rows of a UNIQUE KEY are written without being looked up; what they replace is found by whoever
+/// reads them.
+#[test]
+fn a_unique_key_that_stores_its_rows_is_read_by_key() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run(
+        "create table u (id int, v varchar(20), n int) unique key (id) distributed by hash(id) \
+         buckets 2 properties ('store_row_column' = 'true')",
+    );
+    client.run("insert into u values (1, 'a', 1), (2, 'b', 2), (null, 'c', 3), (1, 'd', 4)");
+    let all = |client: &mut Client| {
+        for id in ["1", "2", "3", "7"] {
+            alike(&server, client, &format!("select v, n from u where id = {id}"), true);
+        }
+        alike(&server, client, "select * from u where id in (1, 2, 3)", true);
+    };
+    all(&mut client);
+    client.run("flush tables");
+    all(&mut client);
+    client.run("insert into u values (2, 'e', 5), (3, 'f', 6)");
+    all(&mut client);
+    assert_eq!(client.texts("select v from u where id = 2"), [["e"]]);
+    client.run("delete from u where id = 1");
+    client.run("update u set n = 9 where id = 3");
+    all(&mut client);
+    client.run("flush tables");
+    all(&mut client);
+    client.run("alter table u add column x int default '5'");
+    alike(&server, &mut client, "select * from u where id = 2", true);
+    client.run("insert into u values (7, 'g', 1, 1)");
+    alike(&server, &mut client, "select * from u where id = 7", true);
+    client.run("truncate table u");
+    alike(&server, &mut client, "select * from u where id = 7", true);
+    // What was flushed before has no rows beside its keys.
+    client.run("create table late (id int, v int) unique key (id)");
+    client.run("insert into late values (1, 2), (2, 3)");
+    client.run("flush tables");
+    client.run("alter table late set ('store_row_column' = 'true')");
+    alike(&server, &mut client, "select v from late where id = 1", false);
+    client.run("insert into late values (1, 4)");
+    alike(&server, &mut client, "select v from late where id = 1", true);
+    // Among the rows of such a table are those that delete.
+    client.run(
+        "create table s (id int, v int) unique key (id) properties ('store_row_column' = 'true', \
+         'function_column.sequence_col' = 'v')",
+    );
+    client.run("insert into s values (1, 2)");
+    alike(&server, &mut client, "select v from s where id = 1", false);
+}
+
 #[test]
 fn what_changes_beside_a_read_is_heeded() {
     let server = TestServer::start();
