@@ -589,7 +589,8 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         }
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
         "LOCK" => admin::lock(cursor),
-        "RESET" | "PURGE" | "UNLOCK" | "SWITCH" | "SYNC" | "BUILD" | "REFRESH" => {
+        "BUILD" => admin::build(cursor),
+        "RESET" | "PURGE" | "UNLOCK" | "SWITCH" | "SYNC" | "REFRESH" => {
             admin::nothing(cursor, word)
         }
         _ => {

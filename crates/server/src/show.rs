@@ -14,6 +14,8 @@ mod nodes;
 mod order;
 mod partitions;
 mod policies;
+mod proc;
+mod replicas;
 mod rights;
 mod sequences;
 mod server;
@@ -144,6 +146,14 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::RowPolicies(of) => policies::listing(session, of.as_ref()),
         ShowWhat::DynamicPartitions { database } => dynamic::tables(session, database.as_deref()),
         ShowWhat::Tablets { table, partitions } => tablets::tablets(session, table, partitions),
+        ShowWhat::Tablet(id) => replicas::tablet(session, *id),
+        ShowWhat::ReplicaStatus { table, partitions } => {
+            replicas::status(session, table, partitions)
+        }
+        ShowWhat::ReplicaDistribution { table, partitions } => {
+            replicas::distribution(session, table, partitions)
+        }
+        ShowWhat::Trash { on } => replicas::trash(session, on.as_deref()),
         ShowWhat::Variables(scope) => Ok(server::variables(session, *scope)),
         ShowWhat::Status(_) => Ok(status::rows(&session.shared, &session.client)),
         ShowWhat::Warnings { errors_only, count } => {
@@ -161,7 +171,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::AlterTableColumn { database } => alters::jobs(session, database.as_deref()),
         ShowWhat::Data(table) => nodes::data(session, table.as_ref()),
         ShowWhat::Engine(name) => server::engine(session, name),
-        ShowWhat::Proc(path) => nodes::proc(session, path),
+        ShowWhat::Proc(path) => proc::proc(session, path),
         ShowWhat::Config => config::listing(session),
         ShowWhat::Plain("SEQUENCES") => sequences::sequences(session),
         ShowWhat::Plain("CATALOG RECYCLE BIN") => bin::listing(session),

@@ -4,8 +4,10 @@ use freshet_base::Result;
 use sqlparser::tokenizer::Token;
 
 use super::Statement;
+use super::alter::AlterAction;
 use super::cursor::{Cursor, refuse};
-use super::show::{ShowWhat, shown};
+use super::partition;
+use super::show::{self, ShowWhat, shown};
 use crate::syntax::TableName;
 
 /// CANCEL LOAD: which loads are aborted.
@@ -28,6 +30,13 @@ pub fn admin(cursor: &mut Cursor<'_>) -> Result<Statement> {
     }
     if cursor.one_of(&SETS).is_some() {
         return cursor.properties().map(Statement::SetConfig);
+    }
+    if cursor.peek_word(0).as_deref() == Some("SHOW")
+        && cursor.peek_word(1).as_deref() == Some("REPLICA")
+    {
+        cursor.words("SHOW");
+        let what = show::replicas(cursor)?.ok_or_else(|| cursor.error())?;
+        return shown(cursor, what).map(|show| Statement::Show(Box::new(show)));
     }
     let what = cursor.one_of(&["SHOW", "SET", "CHECK", "REPAIR", "CANCEL", "COMPACT", "CLEAN"]);
     match what {
@@ -111,15 +120,30 @@ fn locked(cursor: &mut Cursor<'_>) -> Result<TableName> {
 /// # Errors
 /// What is not built or refreshed by itself.
 pub fn nothing(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
-    match word {
-        "BUILD" => cursor.expect_words("INDEX")?,
-        "REFRESH" if cursor.one_of(&["CATALOG", "DATABASE", "TABLE"]).is_none() => {
-            return Err(refuse("REFRESH of that"));
-        }
-        _ => {}
+    if word == "REFRESH" && cursor.one_of(&["CATALOG", "DATABASE", "TABLE"]).is_none() {
+        return Err(refuse("REFRESH of that"));
     }
     cursor.skip();
     Ok(Statement::Nothing(word.to_owned()))
+}
+
+/// Parses the part after BUILD: INDEX, its name or none for all, ON a table, PARTITION.
+pub fn build(cursor: &mut Cursor<'_>) -> Result<Statement> {
+    cursor.expect_words("INDEX")?;
+    let index = match cursor.words("ON") {
+        true => None,
+        false => {
+            let name = cursor.name()?;
+            cursor.expect_words("ON")?;
+            Some(name)
+        }
+    };
+    let table = cursor.table()?;
+    let partitions = match cursor.one_of(&["PARTITIONS", "PARTITION"]) {
+        Some(_) => partition::names(cursor)?,
+        None => Vec::new(),
+    };
+    Ok(Statement::AlterTable(table, AlterAction::BuildIndex { index, partitions }))
 }
 
 /// Parses the part after FLUSH.

@@ -28,6 +28,12 @@ pub enum AlterAction {
         /// IF NOT EXISTS, IF EXISTS: a note tells that there is nothing to do.
         if_needed: bool,
     },
+    /// BUILD INDEX of Doris: rows are in an index as soon as it is there.
+    BuildIndex {
+        /// `None`: of all.
+        index: Option<String>,
+        partitions: Vec<String>,
+    },
     /// REPLACE WITH TABLE: the other table gets the name of this one.
     Replace {
         by: TableName,

@@ -79,6 +79,22 @@ pub enum ShowWhat {
         table: TableName,
         partitions: Vec<String>,
     },
+    /// TABLET: where the tablet with this id belongs.
+    Tablet(u64),
+    /// REPLICA STATUS of a table.
+    ReplicaStatus {
+        table: TableName,
+        partitions: Vec<String>,
+    },
+    /// REPLICA DISTRIBUTION of a table.
+    ReplicaDistribution {
+        table: TableName,
+        partitions: Vec<String>,
+    },
+    /// TRASH, of all nodes or ON one.
+    Trash {
+        on: Option<String>,
+    },
     Transaction {
         /// FROM.
         database: Option<String>,
@@ -228,6 +244,9 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         }
         return Ok(ShowWhat::Warnings { errors_only, count: true });
     }
+    if let Some(replicas) = replicas(cursor)? {
+        return Ok(replicas);
+    }
     if let Some(plain) = cursor.one_of(&PLAIN) {
         return Ok(ShowWhat::Plain(plain));
     }
@@ -303,6 +322,9 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     if let Some(loads) = of_loads(cursor)? {
         return Ok(loads);
     }
+    if let Some(nodes) = of_nodes(cursor)? {
+        return Ok(nodes);
+    }
     let Some(kind) = cursor.one_of(&KINDS) else { return Err(unknown(cursor)) };
     Ok(match kind {
         "PROPERTY" => ShowWhat::Property(named_account(cursor)?),
@@ -325,7 +347,10 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "CREATE USER" => ShowWhat::CreateUser(other_account(cursor)?),
         "PARTITIONS" => ShowWhat::Partitions(from_table(cursor)?),
         "TEMPORARY PARTITIONS" => ShowWhat::TemporaryPartitions(from_table(cursor)?),
-        "TABLETS" => tablets(cursor)?,
+        "TABLETS" => {
+            let (table, partitions) = of_partitions(cursor)?;
+            ShowWhat::Tablets { table, partitions }
+        }
         "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
         _ => ShowWhat::LastInsert,
     })
@@ -365,6 +390,36 @@ fn of_loads(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
             ShowWhat::Data(named.then(|| cursor.table()).transpose()?)
         }
         _ => ShowWhat::Proc(cursor.text()?),
+    }))
+}
+
+/// What Doris shows of tablets and nodes, and of jobs of which there are none here.
+fn of_nodes(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
+    const JOBS: [&str; 3] = ["ALTER TABLE ROLLUP", "ALTER TABLE MATERIALIZED VIEW", "BUILD INDEX"];
+    if let Some(what) = cursor.one_of(&JOBS) {
+        return Ok(Some(ShowWhat::Within { what, database: from(cursor)? }));
+    }
+    if cursor.words("TABLET") {
+        return cursor.number().map(|id| Some(ShowWhat::Tablet(id)));
+    }
+    if cursor.words("TRASH") {
+        let on = cursor.words("ON").then(|| cursor.text()).transpose()?;
+        return Ok(Some(ShowWhat::Trash { on }));
+    }
+    Ok(None)
+}
+
+/// Parses REPLICA STATUS or DISTRIBUTION of a table; without one it is that of MySQL.
+pub fn replicas(cursor: &mut Cursor<'_>) -> Result<Option<ShowWhat>> {
+    if !["FROM", "IN"].map(Some).contains(&cursor.peek_word(2).as_deref()) {
+        return Ok(None);
+    }
+    let kind = cursor.one_of(&["REPLICA STATUS", "REPLICA DISTRIBUTION"]);
+    let Some(kind) = kind else { return Ok(None) };
+    let (table, partitions) = of_partitions(cursor)?;
+    Ok(Some(match kind {
+        "REPLICA STATUS" => ShowWhat::ReplicaStatus { table, partitions },
+        _ => ShowWhat::ReplicaDistribution { table, partitions },
     }))
 }
 
@@ -414,7 +469,6 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
         "ALTER TABLE",
         "BACKEND CONFIG",
         "BROKER",
-        "BUILD INDEX",
         "COLUMN STATS",
         "ENCRYPTKEYS",
         "JOBS",
@@ -424,8 +478,6 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
         "STORAGE POLICY",
         "SYNC JOB",
         "TABLE STATS",
-        "TABLET",
-        "TRASH",
         "FUNCTION CODE",
         "PROCEDURE CODE",
         "PARSE_TREE",
@@ -441,14 +493,14 @@ fn from(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     (cursor.words("FROM") || cursor.words("IN")).then(|| cursor.database()).transpose()
 }
 
-/// Parses what follows SHOW TABLETS.
-fn tablets(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
+/// Parses FROM a table, and PARTITION where some are named.
+fn of_partitions(cursor: &mut Cursor<'_>) -> Result<(TableName, Vec<String>)> {
     let table = from_table(cursor)?;
     let partitions = match cursor.one_of(&["PARTITIONS", "PARTITION"]) {
         Some(_) => partition::names(cursor)?,
         None => Vec::new(),
     };
-    Ok(ShowWhat::Tablets { table, partitions })
+    Ok((table, partitions))
 }
 
 /// Parses `FROM t`, `FROM db.t` or `FROM t FROM db`.

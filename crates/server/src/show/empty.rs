@@ -76,6 +76,38 @@ const EMPTY: &[(&[&str], &[&str])] = &[
     (&["HELP"], &["source_category_name", "name", "is_it_category"]),
     (&["PROFILES"], &["#Query_ID", "Duration", "Query"]),
     (&["VIEWS"], &["Name"]),
+    (
+        &["ALTER TABLE ROLLUP", "ALTER TABLE MATERIALIZED VIEW"],
+        &[
+            "JobId",
+            "TableName",
+            "CreateTime",
+            "FinishTime",
+            "BaseIndexName",
+            "RollupIndexName",
+            "RollupId",
+            "TransactionId",
+            "State",
+            "Msg",
+            "Progress",
+            "Timeout",
+        ],
+    ),
+    (
+        &["BUILD INDEX"],
+        &[
+            "JobId",
+            "TableName",
+            "PartitionName",
+            "AlterInvertedIndexes",
+            "CreateTime",
+            "FinishTime",
+            "TransactionId",
+            "State",
+            "Msg",
+            "Progress",
+        ],
+    ),
     (&["FUNCTIONS"], &["Function Name"]),
 ];
 

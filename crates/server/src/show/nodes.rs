@@ -1,8 +1,6 @@
-//! SHOW of nodes, of which there is one, and of what is stored on it: BACKENDS, FRONTENDS, PROC,
-//! DATA, and ADMIN SHOW FRONTEND CONFIG.
+//! SHOW of nodes, of which there is one, and of what is stored on it: BACKENDS, FRONTENDS, DATA.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Object, Privilege, may_see_database};
 use freshet_query::parser::TableName;
 use freshet_schema::Table;
 use freshet_storage::snapshot::Snapshot;
@@ -11,41 +9,6 @@ use super::catalog::visible;
 use super::listing::{Listing, instant, some};
 use crate::Shared;
 use crate::session::Session;
-
-/// SHOW PROC of a path.
-///
-/// # Errors
-/// 1227 without PROCESS; `NotSupported` for a path that does not exist here.
-pub fn proc(session: &Session, path: &str) -> Result<Listing> {
-    session.authorize(Privilege::Process, Object::Server)?;
-    let shared = &session.shared;
-    match path.trim_matches('/') {
-        "" => {
-            let mut listing = Listing::new(&["name"]);
-            ["backends", "dbs", "frontends"].iter().for_each(|name| listing.add([name]));
-            Ok(listing)
-        }
-        "backends" => Ok(backends(shared)),
-        "frontends" => Ok(frontends(shared)),
-        "dbs" => {
-            let mut listing = Listing::new(&["DbId", "DbName", "TableNum"]);
-            let catalog = shared.engine.catalog();
-            let actor = session.client.actor();
-            for database in catalog.databases() {
-                if may_see_database(&catalog, actor, &database.name) {
-                    let tables = database.tables.len().to_string();
-                    listing.add([&database.id.to_string(), &database.name, &tables]);
-                }
-            }
-            Ok(listing)
-        }
-        other => bail!(
-            NotSupported,
-            "SHOW PROC '/{}' is not supported: there are '/', '/backends', '/dbs' and '/frontends'",
-            other.chars().take(64).collect::<String>()
-        ),
-    }
-}
 
 /// SHOW DATA: bytes of tables, then their sum; nothing of a table whose rows policies hide.
 ///

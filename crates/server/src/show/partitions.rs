@@ -28,7 +28,11 @@ pub fn temporary(session: &Session, name: &TableName) -> Result<Listing> {
     of_table(session, session.shared.engine.catalog().temporary_partitions(table.id))
 }
 
-fn of_table(session: &Session, table: Option<&Arc<Table>>) -> Result<Listing> {
+/// The rows of SHOW PARTITIONS; none without a table.
+///
+/// # Errors
+/// Those of a snapshot.
+pub fn of_table(session: &Session, table: Option<&Arc<Table>>) -> Result<Listing> {
     let mut listing = Listing::new(&[
         "PartitionId",
         "PartitionName",

@@ -15,6 +15,12 @@ use crate::session::Session;
 /// # Errors
 /// 1046, 1049 and 1146; 1735 for a partition that there is none.
 pub fn tablets(session: &Session, name: &TableName, partitions: &[String]) -> Result<Listing> {
+    let table = stored(session, name)?;
+    Ok(of_table(session, &table, &chosen(&table, partitions)?))
+}
+
+/// The rows of SHOW TABLETS of some tablets of a table.
+pub fn of_table(session: &Session, table: &Table, chosen: &HashSet<TabletId>) -> Listing {
     let mut listing = Listing::new(&[
         "TabletId",
         "ReplicaId",
@@ -40,35 +46,26 @@ pub fn tablets(session: &Session, name: &TableName, partitions: &[String]) -> Re
         "CooldownReplicaId",
         "CooldownMetaId",
     ]);
-    let table = stored(session, name)?;
-    let chosen = chosen(&table, partitions)?;
-    let version = session.shared.engine.table_state(table.id);
-    let version = version.map_or(1, |state| state.version().get());
-    let views = session.shared.engine.views().load();
-    let Some(view) = views.tables.get(&table.id) else { return Ok(listing) };
     // Who does not see all rows is not told how many there are.
-    let is_told = !session.hides_rows_of(&table);
-    for tablet in view.tablets.iter().filter(|tablet| chosen.contains(&tablet.id)) {
-        let rows = tablet.rowsets.iter().map(|rowset| rowset.meta().rows).sum::<u64>();
-        let bytes = tablet.rowsets.iter().map(|rowset| rowset.meta().bytes()).sum::<u64>();
-        let count = tablet.rowsets.len();
+    let is_told = !session.hides_rows_of(table);
+    for tablet in held(session, table, chosen) {
         listing.push([
             some(tablet.id),
             some(tablet.id),
             some(1),
             some(0),
-            some(version),
-            some(version),
+            some(tablet.version),
+            some(tablet.version),
             some(-1),
             None,
-            is_told.then(|| bytes.to_string()),
+            is_told.then(|| tablet.bytes.to_string()),
             some(0),
-            is_told.then(|| rows.to_string()),
+            is_told.then(|| tablet.rows.to_string()),
             some("NORMAL"),
             None,
             some(-1),
-            some(count),
-            some(count),
+            some(tablet.rowsets),
+            some(tablet.rowsets),
             some(0),
             some(0),
             some(""),
@@ -78,11 +75,38 @@ pub fn tablets(session: &Session, name: &TableName, partitions: &[String]) -> Re
             some(""),
         ]);
     }
-    Ok(listing)
+    listing
+}
+
+/// What a tablet has in files.
+pub struct Held {
+    pub id: TabletId,
+    /// That of its table.
+    pub version: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    pub rowsets: usize,
+}
+
+/// What some tablets of a table have in files, in the order of partitions and buckets.
+pub fn held(session: &Session, table: &Table, chosen: &HashSet<TabletId>) -> Vec<Held> {
+    let engine = &session.shared.engine;
+    let version = engine.table_state(table.id).map_or(1, |state| state.version().get());
+    let views = engine.views().load();
+    let Some(view) = views.tables.get(&table.id) else { return Vec::new() };
+    let of_chosen = view.tablets.iter().filter(|tablet| chosen.contains(&tablet.id));
+    let held = of_chosen.map(|tablet| Held {
+        id: tablet.id,
+        version,
+        rows: tablet.rowsets.iter().map(|rowset| rowset.meta().rows).sum(),
+        bytes: tablet.rowsets.iter().map(|rowset| rowset.meta().bytes()).sum(),
+        rowsets: tablet.rowsets.len(),
+    });
+    held.collect()
 }
 
 /// The tablets of the named partitions, or of all.
-fn chosen(table: &Table, names: &[String]) -> Result<HashSet<TabletId>> {
+pub fn chosen(table: &Table, names: &[String]) -> Result<HashSet<TabletId>> {
     if names.is_empty() {
         return Ok(table.tablets().collect());
     }

@@ -256,7 +256,7 @@ async fn drop_tables(
 
 async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -> Result<Reply> {
     let privilege = match action {
-        AlterAction::Index { .. } => Privilege::Index,
+        AlterAction::Index { .. } | AlterAction::BuildIndex { .. } => Privilege::Index,
         _ => Privilege::Alter,
     };
     let id = table_id(session, table, privilege)?;
@@ -292,6 +292,9 @@ async fn alter(session: &mut Session, table: &TableName, action: &AlterAction) -
                 done => done?,
             }
         }
+        AlterAction::BuildIndex { index, partitions } => {
+            check_built(engine.catalog().require(id)?, index.as_deref(), partitions)?;
+        }
         AlterAction::Distribution { by, buckets } => {
             let (by, buckets) = (by.clone(), *buckets);
             shield(session, async move { engine.ddl().set_distribution(id, by, buckets).await })
@@ -324,6 +327,22 @@ fn needless(table: &Table, key: &KeyChange) -> Option<Error> {
             Some(err!(CannotDropColumn, "Can't DROP '{name}'; check that column/key exists"))
         }
         _ => None,
+    }
+}
+
+/// BUILD INDEX: what it names is there. Rows are in an index as soon as it is.
+fn check_built(table: &Table, index: Option<&str>, partitions: &[String]) -> Result<()> {
+    let is_there =
+        |name: &&str| table.declared_keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
+    if let Some(name) = index.filter(|name| !is_there(name)) {
+        bail!(NoSuchKey, "Key '{name}' doesn't exist in table '{}'", table.name);
+    }
+    let is_one = |name: &String| table.shown_partitions().any(|(_, one)| one.is_named(name));
+    match partitions.iter().find(|name| !is_one(name)) {
+        Some(name) => {
+            bail!(UnknownPartition, "Unknown partition '{name}' in table '{}'", table.name)
+        }
+        None => Ok(()),
     }
 }
 

@@ -37,10 +37,11 @@ kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus Within Columns Index GlobalIndexes CreateTable CreateView
     CreateDatabase Variables Status Warnings Processlist Grants CreateUser RowPolicies Property
     Partitions
-    TemporaryPartitions DynamicPartitions Tablets Transaction LastInsert AlterTableColumn Load
+    TemporaryPartitions DynamicPartitions Tablets Tablet ReplicaStatus ReplicaDistribution Trash
+    Transaction LastInsert AlterTableColumn Load
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
-    Clauses Index Replace Set Rename Partitions Distribution AddTemporary DropTemporary
+    Clauses Index BuildIndex Replace Set Rename Partitions Distribution AddTemporary DropTemporary
     ReplacePartitions Exchange Tend DisableKeys EnableKeys);
 kinds!(of_sequence, SEQUENCE_KINDS, SequenceStatement: Create Alter Drop Rename Convert);
 kinds!(of_role, ROLE_KINDS, RoleStatement: Create Drop Grant Revoke SetDefault Set);
@@ -98,6 +99,13 @@ const MORE: &[Case] = &[
     (
         "alter table d.k drop index if_there; create index if_there on d.k (b)",
         "drop index if_there on d.k",
+        &["index on d.k"],
+        1142,
+        0,
+    ),
+    (
+        "alter table d.k drop index to_build; create index to_build on d.k (b)",
+        "build index to_build on d.k",
         &["index on d.k"],
         1142,
         0,
@@ -219,6 +227,10 @@ const MORE: &[Case] = &[
     ("", "show create database d", &["select on d.t"], 1044, 0),
     ("", "show partitions from d.p", &["select on d.p"], 1142, 0),
     ("", "show tablets from d.p", &["select on d.p"], 1142, 0),
+    ("", "show tablet 1", &[], 1210, 1210),
+    ("", "admin show replica status from d.p", &["select on d.p"], 1142, 0),
+    ("", "show replica distribution from d.p", &["select on d.p"], 1142, 0),
+    ("", "show trash", &["process on *.*"], 1227, 0),
     ("", "show dynamic partition tables from d", &["select on d.t"], 1044, 0),
     ("", "show transaction from d", &["select on d.t"], 1044, 0),
     ("", "show alter table column from d", &["select on d.t"], 1044, 0),
