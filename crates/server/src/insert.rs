@@ -44,6 +44,7 @@ use crate::reply::bounded;
 use crate::session::{Hinted, LastInsert, Session};
 use crate::settings::{Settings, StatementDeadline};
 use crate::shared::Shared;
+use crate::transaction::Inserted;
 
 /// The resolved target of an INSERT: table, columns, and how values are converted.
 pub struct Target {
@@ -559,5 +560,6 @@ pub fn tell(session: &mut Session, loaded: Loaded, (table, rows): (TableId, u64)
     }
     let filtered = session.filtered;
     let transaction = session.transactions.number();
-    session.note_insert(LastInsert { loaded, transaction, table, rows, filtered });
+    let inserted = Inserted { rows, filtered };
+    session.note_insert(LastInsert { loaded, transaction, table, inserted });
 }

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use freshet_base::{Result, TxnId};
 use freshet_ingest::Engine;
@@ -31,6 +32,26 @@ const ENTRY_BYTES: usize = 128;
 pub enum LoadKind {
     Insert,
     Stream,
+}
+
+impl LoadKind {
+    /// What a load may that has asked for nothing else, as far as is known.
+    pub const fn allowance(self) -> Allowance {
+        let seconds = match self {
+            Self::Stream => 259_200,
+            Self::Insert => 14_400,
+        };
+        Allowance { timeout: Duration::from_secs(seconds), max_filter_ratio: 0.0 }
+    }
+}
+
+/// What a load may, as it has asked for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Allowance {
+    /// The time it may take; of a load of two phases, until its commit.
+    pub timeout: Duration,
+    /// The fraction of rows that it may leave out, 0 to 1.
+    pub max_filter_ratio: f64,
 }
 
 /// A load that has ended.
@@ -58,6 +79,7 @@ pub struct LoadNote {
     /// Who has sent it.
     pub account: Account,
     pub comment: String,
+    pub allowance: Allowance,
 }
 
 impl LoadNote {
@@ -82,6 +104,7 @@ impl LoadNote {
             client: String::new(),
             account,
             comment: String::new(),
+            allowance: kind.allowance(),
         }
     }
 

@@ -12,6 +12,21 @@ use freshet_storage::snapshot::Snapshot;
 use crate::process::Process;
 use crate::settings::Settings;
 
+/// What a savepoint stands for.
+pub struct Kept {
+    pub rows: Savepoint,
+    /// By the INSERTs of the transaction before it.
+    pub inserted: Inserted,
+}
+
+/// The sums that SHOW LAST INSERT tells of a transaction.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Inserted {
+    pub rows: u64,
+    /// Rows filtered out.
+    pub filtered: u64,
+}
+
 /// The most savepoints of a transaction.
 const SAVEPOINTS_MAX: usize = 256;
 
@@ -25,7 +40,7 @@ pub struct OpenTransaction {
     /// Whether a statement opened it because autocommit is off.
     implicit: bool,
     /// In the order in which they were set, with names in lower case.
-    savepoints: Vec<(String, Savepoint)>,
+    savepoints: Vec<(String, Kept)>,
 }
 
 impl OpenTransaction {
@@ -297,7 +312,7 @@ impl Transactions {
     ///
     /// # Errors
     /// 1041 when there are too many.
-    pub fn set_savepoint(&mut self, name: &str, savepoint: Savepoint) -> Result<()> {
+    pub fn set_savepoint(&mut self, name: &str, kept: Kept) -> Result<()> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let name = name.to_lowercase();
         open.savepoints.retain(|(known, _)| *known != name);
@@ -308,19 +323,21 @@ impl Transactions {
                  needed"
             );
         }
-        open.savepoints.push((name, savepoint));
+        open.savepoints.push((name, kept));
         Ok(())
     }
 
-    /// ROLLBACK TO: takes back what was written since the savepoint, which stays.
+    /// ROLLBACK TO: takes back what was written since the savepoint, which stays. Returns what was
+    /// inserted before it.
     ///
     /// # Errors
     /// 1305 for an unknown one; 1205 after an idle timeout.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
+    pub fn roll_back_to(&mut self, name: &str) -> Result<Inserted> {
         let (open, at) = self.savepoint(name)?;
         open.savepoints.truncate(at + 1);
-        open.inner.own_rows().restore(&open.savepoints[at].1);
-        Ok(())
+        let kept = &open.savepoints[at].1;
+        open.inner.own_rows().restore(&kept.rows);
+        Ok(kept.inserted)
     }
 
     /// RELEASE SAVEPOINT: forgets it and those after it.

@@ -54,7 +54,7 @@ use columnar::{ColumnarBody, Steps};
 use decode::{Bounds, decode};
 use decoder::Source;
 use headers::{LoadFormat, LoadHeaders, SIGN};
-use noted::{Place, note};
+use noted::{Place, allowance, note};
 use piece::{BodySummary, Decoded};
 use plan::{Planner, partition_names};
 use reply::{LoadReply, Status, Times};
@@ -169,6 +169,7 @@ impl Load<'_> {
             account: account.clone(),
             database: request.database.clone(),
             table: request.table.clone(),
+            allowance: allowance(http, &request.headers),
         });
         self.client.assign_slot(http, &account)?;
         let usage = http.accounts.of(&account, http.clock().now());

@@ -3,6 +3,8 @@
 use freshet_base::TableId;
 use freshet_ingest::Loaded;
 
+use crate::transaction::Inserted;
+
 /// The data of SHOW LAST INSERT.
 #[derive(Clone, Debug)]
 pub struct LastInsert {
@@ -11,9 +13,7 @@ pub struct LastInsert {
     /// The number of the transaction of the session that it is in.
     pub transaction: Option<u64>,
     pub table: TableId,
-    pub rows: u64,
-    /// Rows filtered out.
-    pub filtered: u64,
+    pub inserted: Inserted,
 }
 
 impl LastInsert {

@@ -4,7 +4,7 @@ use freshet_base::Error;
 use freshet_ingest::rejects::Rejects;
 
 use super::Session;
-use crate::load_book::{LoadKind, LoadNote};
+use crate::load_book::{Allowance, LoadKind, LoadNote};
 
 /// Rows that are bad or of no partition.
 #[derive(Debug)]
@@ -48,8 +48,15 @@ impl Session {
     pub fn note_of(&self, database: &str, table: &str) -> LoadNote {
         let (now, account) = (self.shared.engine.clock().wall_micros(), &self.client.account);
         let of = (database, table);
+        let catalog = self.shared.engine.catalog();
+        let form = catalog.require_table(database, table).ok().map(|table| table.form);
+        let ratio = form.and_then(|form| self.settings.filter_ratio(form));
         LoadNote {
             client: self.client.peer.to_string(),
+            allowance: Allowance {
+                timeout: self.settings.insert_timeout.time(),
+                max_filter_ratio: ratio.unwrap_or_default(),
+            },
             ..LoadNote::of(LoadKind::Insert, of, account.clone(), now)
         }
     }

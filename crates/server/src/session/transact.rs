@@ -5,7 +5,7 @@ use freshet_ingest::WaitLimit;
 use freshet_meta::{Claim, LabelKind};
 
 use super::{LastInsert, Session};
-use crate::transaction::{Begin, Control};
+use crate::transaction::{Begin, Control, Kept};
 
 impl Session {
     /// Runs a plain BEGIN, COMMIT or ROLLBACK.
@@ -75,8 +75,8 @@ impl Session {
         }
         let transaction = insert.transaction;
         if let Some(before) = self.last_insert.take_if(|last| last.waits_for(transaction)) {
-            insert.rows += before.rows;
-            insert.filtered += before.filtered;
+            insert.inserted.rows += before.inserted.rows;
+            insert.inserted.filtered += before.inserted.filtered;
         }
         self.last_insert = Some(insert);
     }
@@ -114,8 +114,24 @@ impl Session {
             return Ok(());
         };
         let patience = WaitLimit::For(engine.config().load_patience);
-        let savepoint = own.save(engine, patience).await?;
-        self.transactions.set_savepoint(name, savepoint)
+        let rows = own.save(engine, patience).await?;
+        let number = self.transactions.number();
+        let last = self.last_insert.as_ref().filter(|last| last.waits_for(number));
+        let inserted = last.map(|last| last.inserted).unwrap_or_default();
+        self.transactions.set_savepoint(name, Kept { rows, inserted })
+    }
+
+    /// ROLLBACK TO SAVEPOINT. SHOW LAST INSERT tells what the transaction has inserted before it.
+    ///
+    /// # Errors
+    /// 1305 for an unknown one; 1205 after an idle timeout.
+    pub fn roll_back_to(&mut self, name: &str) -> Result<()> {
+        let inserted = self.transactions.roll_back_to(name)?;
+        let number = self.transactions.number();
+        if let Some(last) = self.last_insert.as_mut().filter(|last| last.waits_for(number)) {
+            last.inserted = inserted;
+        }
+        Ok(())
     }
 
     /// Waits until the log is durable up to everything that the session has acknowledged, so that

@@ -6,7 +6,7 @@ use freshet_base::{DbId, Result, TxnId, bail};
 use freshet_meta::{LabelKind, LabelState, may_see_table, require_visible};
 
 use super::listing::{Listing, Row, instant, some};
-use crate::load_book::{LoadKind, LoadNote};
+use crate::load_book::{Allowance, LoadKind, LoadNote};
 use crate::session::Session;
 
 /// Lines of an error log that SHOW LOAD WARNINGS returns.
@@ -65,11 +65,25 @@ fn labelled(session: &Session, home: &Home) -> Vec<Labelled> {
     running.chain(finished).collect()
 }
 
-/// How long a load may take that does not say it itself: what it said is not kept.
-const fn timeout_seconds(kind: LoadKind) -> u64 {
-    match kind {
-        LoadKind::Stream => 259_200,
-        LoadKind::Insert => 14_400,
+impl Labelled {
+    fn load_kind(&self) -> LoadKind {
+        match self.kind {
+            LabelKind::Streaming => LoadKind::Stream,
+            LabelKind::Statement => LoadKind::Insert,
+        }
+    }
+
+    /// What it may. What one has asked for that still runs, or has ended before a restart, is not
+    /// kept: that is told of its kind.
+    fn allowance(&self, session: &Session, note: Option<&LoadNote>) -> Allowance {
+        let of_kind = self.load_kind().allowance();
+        match (note, self.state) {
+            (Some(note), _) => note.allowance,
+            (None, LabelState::Prepared) => {
+                Allowance { timeout: session.shared.settings.loads.precommit_timeout, ..of_kind }
+            }
+            (None, _) => of_kind,
+        }
     }
 }
 
@@ -107,10 +121,11 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
             LabelState::Prepared => ("PRECOMMITTED", received, None),
             LabelState::Running => ("PREPARE", None, None),
         };
-        let (source, coordinator, kind) = match load.kind {
-            LabelKind::Streaming => ("BACKEND_STREAMING", "BE: localhost", LoadKind::Stream),
-            LabelKind::Statement => ("INSERT_STREAMING", "FE: localhost", LoadKind::Insert),
+        let (source, coordinator) = match load.kind {
+            LabelKind::Streaming => ("BACKEND_STREAMING", "BE: localhost"),
+            LabelKind::Statement => ("INSERT_STREAMING", "FE: localhost"),
         };
+        let note = note.map(|note| &**note);
         listing.push([
             load.txn.map(|txn| txn.to_string()),
             some(&load.label),
@@ -125,7 +140,7 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
             some(""),
             some(0),
             some(-1),
-            some(timeout_seconds(kind) * 1000),
+            some(load.allowance(session, note).timeout.as_millis()),
             some(""),
         ]);
     }
@@ -171,18 +186,10 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
         };
         let head = [load.txn.map(|txn| txn.to_string()), some(&load.label), some(state)];
         let finished = load.finished_micros.map(instant);
-        let kind = match load.kind {
-            LabelKind::Streaming => LoadKind::Stream,
-            LabelKind::Statement => LoadKind::Insert,
-        };
         let url = note.and_then(|note| note.error_url_for(&catalog, actor));
-        listing.push(load_row(
-            head,
-            (kind, progress),
-            finished,
-            note.map(|note| &**note),
-            [url, None],
-        ));
+        let note = note.map(|note| &**note);
+        let kind = (load.load_kind(), load.allowance(session, note));
+        listing.push(load_row(head, kind, (progress, finished), note, [url, None]));
     }
     // What has no label is no load of this list.
     for note in notes.iter().filter(|note| note.is_failed() && !note.label.is_empty()) {
@@ -190,15 +197,16 @@ pub fn loads(session: &Session, database: Option<&str>) -> Result<Listing> {
         let finished = some(instant(note.ended_micros));
         let url = note.error_url_for(&catalog, actor);
         let why = Some(note.message_for(&catalog, actor));
-        listing.push(load_row(head, (note.kind, "0%"), finished, Some(note), [url, why]));
+        let kind = (note.kind, note.allowance);
+        listing.push(load_row(head, kind, ("0%", finished), Some(note), [url, why]));
     }
     Ok(listing)
 }
 
 fn load_row(
     head: [Option<String>; 3],
-    (kind, progress): (LoadKind, &str),
-    finished: Option<String>,
+    (kind, allowance): (LoadKind, Allowance),
+    (progress, finished): (&str, Option<String>),
     note: Option<&LoadNote>,
     [url, why]: [Option<&str>; 2],
 ) -> Row {
@@ -210,8 +218,11 @@ fn load_row(
             note.rows_total, note.body_bytes, note.rows_filtered, note.rows_unselected
         )
     });
-    let seconds = timeout_seconds(kind);
-    let task = format!("cluster:N/A; timeout(s):{seconds}; max_filter_ratio:0.0");
+    let Allowance { timeout, max_filter_ratio } = allowance;
+    let task = format!(
+        "cluster:N/A; timeout(s):{}; max_filter_ratio:{max_filter_ratio:?}",
+        timeout.as_secs()
+    );
     let kind = match kind {
         LoadKind::Stream => "STREAM_LOAD",
         LoadKind::Insert => "INSERT",
@@ -348,8 +359,8 @@ pub fn last_insert(session: &Session) -> Listing {
         database.map(|database| database.name.clone()),
         table.map(|table| table.name.clone()),
         some(if is_undone { "ABORTED" } else { last.loaded.status() }),
-        some(last.rows),
-        some(last.filtered),
+        some(last.inserted.rows),
+        some(last.inserted.filtered),
     ]);
     listing
 }

@@ -28,7 +28,7 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
             chained(session, next, *chain).await?;
         }
         Statement::Savepoint(name) => session.savepoint(name).await?,
-        Statement::RollbackTo(name) => session.transactions.roll_back_to(name)?,
+        Statement::RollbackTo(name) => session.roll_back_to(name)?,
         Statement::ReleaseSavepoint(name) => session.transactions.release(name)?,
         _ => bail!(NotSupported, "this is no statement about transactions"),
     }

@@ -242,6 +242,22 @@ fn the_last_insert_of_a_transaction_is_that_of_all_its_inserts() {
     assert_eq!(last(&mut client), ["-1", &label, "d", "t", "ABORTED", "1", "0"]);
     client.run("insert into t values (5)");
     assert_eq!(last(&mut client)[4..], ["VISIBLE", "1", "0"]);
+    // What a savepoint takes back was not inserted.
+    client.run("begin");
+    client.run("savepoint none");
+    client.run("insert into t values (10)");
+    client.run("savepoint one");
+    client.run("insert into t values (11), (12)");
+    assert_eq!(last(&mut client)[4..], ["PREPARE", "3", "0"]);
+    client.run("rollback to one");
+    assert_eq!(last(&mut client)[4..], ["PREPARE", "1", "0"]);
+    client.run("insert into t values (13)");
+    assert_eq!(last(&mut client)[4..], ["PREPARE", "2", "0"]);
+    client.run("rollback to none");
+    assert_eq!(last(&mut client)[4..], ["PREPARE", "0", "0"]);
+    client.run("insert into t values (14)");
+    client.run("commit");
+    assert_eq!(last(&mut client)[4..], ["VISIBLE", "1", "0"]);
     // A label that is used again is that of another transaction.
     client.run("begin with label four");
     client.run("insert into t values (6), (7)");
@@ -251,6 +267,87 @@ fn the_last_insert_of_a_transaction_is_that_of_all_its_inserts() {
     client.run("insert into t values (6), (7)");
     client.run("commit");
     assert_eq!(last(&mut client)[4..], ["VISIBLE", "2", "0"]);
+}
+
+#[test]
+fn what_a_load_has_asked_for_is_shown() {
+    let (server, mut client) = server();
+    let load = |headers: &[&str], body: &str| {
+        let reply = put(&server, "/api/d/t/_stream_load", headers, body);
+        assert!(reply.contains("Success"), "{reply}");
+    };
+    load(&["label: a", "timeout: 77", "max_filter_ratio: 0.5"], "1\nx\n");
+    load(&["label: b", "timeout: 78", "two_phase_commit: true"], "1\n");
+    client.run("set insert_timeout = 33");
+    client.run("insert into t with label c values (1)");
+    client.run("set enable_insert_strict = false, insert_max_filter_ratio = 0.25");
+    client.run("insert into t with label d values (1)");
+    client.fails("insert into t with label e values (null)");
+    let timeouts = |client: &mut Client| {
+        let rows = client.texts("show transaction order by Label");
+        rows.iter().map(|row| row[13].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(timeouts(&mut client), ["77000", "78000", "33000", "33000"]);
+    let tasks = client.texts("show load order by Label");
+    let tasks = tasks.iter().map(|row| row[6].as_str()).collect::<Vec<_>>();
+    let task = |seconds: u64, ratio: &str| {
+        format!("cluster:N/A; timeout(s):{seconds}; max_filter_ratio:{ratio}")
+    };
+    let asked = [(77, "0.5"), (78, "0.0"), (33, "0.0"), (33, "0.25"), (33, "0.25")];
+    assert_eq!(tasks, asked.map(|(seconds, ratio)| task(seconds, ratio)));
+}
+
+#[test]
+fn a_tablet_is_found_by_its_id() {
+    let (server, mut client) = server();
+    client.run("insert into t values (1)");
+    client.run("flush tables t");
+    let tablet = client.texts("show tablets from t")[0][0].clone();
+    let found = &client.texts(&format!("show tablet {tablet}"))[0];
+    assert_eq!(found[..4], ["d", "t", "t", "t"]);
+    let detail = found[11].trim_end_matches(';').to_owned();
+    let copies = client.texts(&detail);
+    assert_eq!((copies.len(), copies[0][0].as_str(), copies[0][9].as_str()), (1, &*tablet, "1"));
+    // Each step of the path has the next one in its list.
+    let ids = [&found[4], &found[5], &found[6], &found[7]].map(String::as_str);
+    let [db, table, partition, index] = ids;
+    let mut path = "/dbs".to_owned();
+    for step in [db, table, "partitions", partition, index, &tablet] {
+        let rows = client.texts(&format!("show proc '{path}'"));
+        assert!(rows.iter().any(|row| row[0] == step), "{step} in {path}: {rows:?}");
+        path = format!("{path}/{step}");
+    }
+    assert_eq!(client.fails("show tablet 1").errno, 1210);
+    assert_eq!(client.fails("show proc '/dbs/1000000'").errno, 1049);
+    assert_eq!(client.fails("show proc '/dbs/x'").errno, 1210);
+    assert_eq!(client.fails(&format!("show proc '/dbs/{db}/1000000'")).errno, 1146);
+    assert_eq!(client.fails(&format!("show proc '{path}/1'")).errno, 1235);
+    // Who may not see the table is told as of a tablet that there is none.
+    client.run("create user other");
+    let mut other = Client::connect(server.address, "other", "", None).unwrap();
+    assert_eq!(other.fails(&format!("show tablet {tablet}")).errno, 1210);
+}
+
+#[test]
+fn labels_that_wait_are_shown_as_running_transactions() {
+    let (server, mut client) = server();
+    let reply = put(&server, "/api/d/t/_stream_load", &["label: p", "two_phase_commit: true"], "1");
+    assert!(reply.contains("Success"), "{reply}");
+    client.run("insert into t with label q values (2)");
+    let databases = client.texts("show proc '/transactions'");
+    let own = databases.iter().find(|row| row[1] == "d").unwrap();
+    assert_eq!(own[2], "1");
+    let path = format!("/transactions/{}", own[0]);
+    let states = client.texts(&format!("show proc '{path}'"));
+    assert_eq!(states, [["running", "1"], ["finished", "1"]]);
+    let label = |client: &mut Client, state: &str| {
+        let rows = client.texts(&format!("show proc '{path}/{state}'"));
+        rows.iter().map(|row| row[1].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(label(&mut client, "running"), ["p"]);
+    assert_eq!(label(&mut client, "finished"), ["q"]);
+    client.run("cancel load where label = 'p'");
+    assert!(label(&mut client, "running").is_empty());
 }
 
 #[test]
@@ -268,8 +365,8 @@ fn stream_loads_are_known_as_such_behind_a_restart() {
         let rows = client.texts("show transaction from d order by Label");
         let of = |row: &Vec<String>| (row[1].clone(), row[3].clone(), row[4].clone());
         let timeouts = rows.iter().map(|row| (&row[2][..3], row[13].as_str())).collect::<Vec<_>>();
-        let streamed = ("BE:", "259200000");
-        assert_eq!(timeouts, [("FE:", "14400000"), streamed, streamed], "start {start}");
+        let expected = [("FE:", "14400000"), ("BE:", "259200000"), ("BE:", "3600000")];
+        assert_eq!(timeouts, expected, "start {start}");
         let line = |label: &str, state: &str, kind: &str| {
             (label.to_owned(), state.to_owned(), kind.to_owned())
         };
@@ -306,6 +403,18 @@ fn settings_and_nodes_are_shown_by_the_names_of_doris() {
     assert_eq!(values["load_error_log_limit_bytes"], "209715200");
     assert_eq!(values["stream_load_default_timeout_second"], "259200");
     assert_eq!(values["enable_stream_load_record"], "true");
+    for (name, value) in [
+        ("commit_timeout_second", "30"),
+        ("drop_backend_after_decommission", "true"),
+        ("group_commit_timeout_multipler", "10"),
+        ("max_running_txn_num_per_db", "1000"),
+        ("streaming_label_keep_max_second", "43200"),
+        ("streaming_load_json_max_mb", "100"),
+        ("streaming_load_max_mb", "10240"),
+    ] {
+        let shown = client.texts(&format!("show frontend config like '{name}'"));
+        assert_eq!((shown.len(), shown[0][1].as_str()), (1, value), "{name}");
+    }
     client.run("admin set frontend config ('label_keep_max_second' = '259200')");
     let fixed = client.fails("admin set frontend config ('label_keep_max_second' = '1')");
     assert!(fixed.message.contains("is not mutable: it is the setting label_keep"), "{fixed:?}");
@@ -319,7 +428,12 @@ fn settings_and_nodes_are_shown_by_the_names_of_doris() {
     assert!(backend[14..=15].iter().all(|size| !size.starts_with("0.000 ")), "{backend:?}");
     let databases = client.texts("show proc '/dbs'");
     assert!(databases.iter().any(|row| row[1] == "d" && row[2] == "1"), "{databases:?}");
-    client.fails("show proc '/statistic'");
+    let statistic = client.texts("show proc '/statistic'");
+    let own = statistic.iter().find(|row| row[1] == "d").unwrap();
+    assert_eq!(own[2..], ["1", "1", "1", "1", "1"]);
+    assert_eq!(statistic.last().unwrap()[0], "Total");
+    let refused = client.fails("show proc '/nothing'").message;
+    assert!(refused.contains("there are '/backends', '/dbs', '/frontends'"), "{refused}");
     client.run("insert into t values (1)");
     client.run("flush tables t");
     let data = client.texts("show data");

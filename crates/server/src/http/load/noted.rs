@@ -3,16 +3,27 @@
 use freshet_ingest::rejects::Rejects;
 use freshet_meta::Account;
 
+use super::headers::LoadHeaders;
 use super::reply::{LoadReply, Status};
 use crate::http::Http;
 use crate::http::client::Client;
-use crate::load_book::{LoadKind, LoadNote};
+use crate::load_book::{Allowance, LoadKind, LoadNote};
 
 /// Whose rows go where.
 pub(super) struct Place {
     pub account: Account,
     pub database: String,
     pub table: String,
+    pub allowance: Allowance,
+}
+
+/// What a load may by its headers.
+pub(super) fn allowance(http: &Http, headers: &LoadHeaders) -> Allowance {
+    let timeout = match headers.two_phases {
+        true => http.keep_prepared(headers),
+        false => headers.timeout,
+    };
+    Allowance { timeout, max_filter_ratio: headers.max_filter_ratio }
 }
 
 /// Remembers a load, unless its group does, and the rows that it has rejected.
@@ -28,7 +39,7 @@ pub(super) fn note(
     }
     let ended_micros = http.clock().wall_micros();
     let took_micros = i64::try_from(reply.times.total.as_micros()).unwrap_or(i64::MAX);
-    let Place { account, database, table } = place;
+    let Place { account, database, table, allowance } = place;
     let note = http.book.add(LoadNote {
         kind: LoadKind::Stream,
         database,
@@ -48,6 +59,7 @@ pub(super) fn note(
         client: client.address.ip().to_string(),
         account,
         comment: reply.comment.clone(),
+        allowance,
     });
     if rejects.count() > 0 {
         http.book.add_rejected(note, rejects.into_kept());

@@ -98,6 +98,57 @@ fn bad_values_are_refused_in_the_words_of_doris() {
 }
 
 #[test]
+fn switches_are_true_or_false_in_any_case() {
+    const SWITCHES: [&str; 14] = [
+        "strict_mode",
+        "group_commit_labels",
+        "two_phase_commit",
+        "load_to_single_tablet",
+        "negative",
+        "partial_columns",
+        "trim_double_quotes",
+        "empty_field_as_null",
+        "strip_outer_array",
+        "read_json_by_line",
+        "num_as_string",
+        "fuzzy_parse",
+        "memtable_on_sink_node",
+        "enable_profile",
+    ];
+    for name in SWITCHES {
+        // Those of one format are not read with another.
+        let of_json = ["strip_outer_array", "read_json_by_line", "num_as_string"].contains(&name);
+        let format = ("format", if of_json { "json" } else { "csv" });
+        for value in ["true", "FALSE", ""] {
+            assert!(parse(&[format, (name, value)]).is_ok(), "{name}: {value}");
+        }
+        for value in ["1", "yes"] {
+            let error = parse(&[format, (name, value)]).unwrap_err();
+            let named = name.replace("strict_mode", "strict mode");
+            let expected = format!("Invalid {named} format. Must be bool type");
+            assert_eq!(error.message(), expected, "{name}: {value}");
+        }
+    }
+}
+
+#[test]
+fn headers_for_tuning_are_checked_and_have_no_effect() {
+    let tuned = [
+        ("exec_mem_limit", "2147483648"),
+        ("send_batch_parallelism", "4"),
+        ("load_stream_per_node", "2"),
+        ("stream_per_node", "-1"),
+        ("memtable_on_sink_node", "true"),
+        ("enable_profile", "true"),
+    ];
+    assert_eq!(parse(&tuned).unwrap(), parse(&[]).unwrap());
+    for name in ["exec_mem_limit", "send_batch_parallelism", "load_stream_per_node"] {
+        assert_eq!(refusal(name, "2G"), format!("Invalid {name} format: 2G"));
+    }
+    assert_eq!(refusal("stream_per_node", "1.5"), "Invalid stream_per_node format: 1.5");
+}
+
+#[test]
 fn bodies_are_compressed_as_either_header_says() {
     let of = |pairs| parse(pairs).map(|headers| headers.compression);
     assert_eq!(of(&[]).unwrap(), None);
@@ -132,6 +183,7 @@ fn hidden_columns_have_an_order_unless_columns_name_all() {
 fn what_is_not_done_is_refused_by_name() {
     for (name, value) in [
         ("compress_type", "lzo"),
+        ("compress_type", "LZOP"),
         ("hidden_columns", "__DORIS_SEQUENCE_COL__,__DORIS_SKIP_BITMAP_COL__"),
     ] {
         assert!(refusal(name, value).contains(name), "{name}");
