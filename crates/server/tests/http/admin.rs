@@ -63,6 +63,23 @@ fn metrics_show_loads_and_gauges() {
 }
 
 #[test]
+fn loads_of_their_own_count_as_transactions() {
+    let site = Site::new();
+    site.load(&["label: done"], "1,1,a");
+    site.load(&["label: failed", "strict_mode: true"], "x,1,a");
+    let metrics = site.get("/metrics", &[]).body;
+    for line in [
+        "doris_be_stream_load_txn_begin_request_total 2",
+        "doris_be_stream_load_txn_commit_request_total 1",
+        "doris_be_stream_load_txn_rollback_request_total 1",
+        "doris_be_streaming_load_duration_ms ",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    site.stop();
+}
+
+#[test]
 fn columns_labels_and_nodes_are_told() {
     let site = Site::new();
     site.load(&["label: told"], "1,1,a");
