@@ -1,8 +1,10 @@
 //! SHOW of loads: LOAD, STREAM LOAD, LOAD WARNINGS, TRANSACTION, LAST INSERT.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use freshet_base::{DbId, Result, TxnId, bail};
+use freshet_base::{DbId, Result, TableId, TxnId, bail};
+use freshet_ingest::names;
 use freshet_meta::{LabelKind, LabelState, may_see_table, require_visible};
 
 use super::listing::{Listing, Row, instant, some};
@@ -87,7 +89,53 @@ impl Labelled {
     }
 }
 
-/// SHOW TRANSACTION: loads with a label from a client that run or are still remembered.
+/// A row of SHOW TRANSACTION; times are in microseconds since 1970-01-01 UTC.
+struct Transaction {
+    txn: Option<TxnId>,
+    label: String,
+    kind: LabelKind,
+    state: LabelState,
+    begun_micros: Option<i64>,
+    /// When all rows had come.
+    received_micros: Option<i64>,
+    finished_micros: Option<i64>,
+    timeout: Duration,
+}
+
+impl Transaction {
+    fn row(self) -> Row {
+        let (status, prepared, done) = match self.state {
+            LabelState::Visible => ("VISIBLE", self.finished_micros, self.finished_micros),
+            LabelState::Prepared => ("PRECOMMITTED", self.received_micros, None),
+            LabelState::Running => ("PREPARE", None, None),
+        };
+        let (source, coordinator) = match self.kind {
+            LabelKind::Streaming => ("BACKEND_STREAMING", "BE: localhost"),
+            LabelKind::Statement => ("INSERT_STREAMING", "FE: localhost"),
+        };
+        let done = done.map(instant);
+        vec![
+            self.txn.map(|txn| txn.to_string()),
+            Some(self.label),
+            some(coordinator),
+            some(status),
+            some(source),
+            self.begun_micros.map(instant),
+            prepared.map(instant),
+            done.clone(),
+            done.clone(),
+            done,
+            some(""),
+            some(0),
+            some(-1),
+            some(self.timeout.as_millis()),
+            some(""),
+        ]
+    }
+}
+
+/// SHOW TRANSACTION: loads with a label from a client that run or are still remembered, then open
+/// groups and those that have ended lately.
 ///
 /// # Errors
 /// 1046, 1044 and 1049.
@@ -113,38 +161,52 @@ pub fn transactions(session: &Session, database: Option<&str>) -> Result<Listing
     let notes = notes(session, &home);
     for load in labelled(session, &home) {
         let note = notes.iter().rev().find(|note| note.label == load.label && note.is_done());
-        let finished = load.finished_micros.map(instant);
-        let begun = note.map(|note| instant(note.began_micros)).or_else(|| finished.clone());
-        let received = note.map(|note| instant(note.ended_micros));
-        let (status, prepared, done) = match load.state {
-            LabelState::Visible => ("VISIBLE", finished.clone(), finished),
-            LabelState::Prepared => ("PRECOMMITTED", received, None),
-            LabelState::Running => ("PREPARE", None, None),
-        };
-        let (source, coordinator) = match load.kind {
-            LabelKind::Streaming => ("BACKEND_STREAMING", "BE: localhost"),
-            LabelKind::Statement => ("INSERT_STREAMING", "FE: localhost"),
-        };
         let note = note.map(|note| &**note);
-        listing.push([
-            load.txn.map(|txn| txn.to_string()),
-            some(&load.label),
-            some(coordinator),
-            some(status),
-            some(source),
-            begun,
-            prepared,
-            done.clone(),
-            done.clone(),
-            done,
-            some(""),
-            some(0),
-            some(-1),
-            some(load.allowance(session, note).timeout.as_millis()),
-            some(""),
-        ]);
+        let transaction = Transaction {
+            txn: load.txn,
+            kind: load.kind,
+            state: load.state,
+            begun_micros: note.map(|note| note.began_micros).or(load.finished_micros),
+            received_micros: note.map(|note| note.ended_micros),
+            finished_micros: load.finished_micros,
+            timeout: load.allowance(session, note).timeout,
+            label: load.label,
+        };
+        listing.push(transaction.row());
+    }
+    for group in groups(session, &home) {
+        listing.push(group.row());
     }
     Ok(listing)
+}
+
+/// The groups of tables of a database that the user may see: the transactions that replies to
+/// their loads name.
+fn groups(session: &Session, home: &Home) -> Vec<Transaction> {
+    let engine = &session.shared.engine;
+    let (catalog, actor) = (engine.catalog(), session.client.actor());
+    let is_seen = |id: TableId| {
+        let table = catalog.table_by_id(id).filter(|table| table.db == home.id);
+        table.is_some_and(|table| may_see_table(&catalog, actor, &home.name, &table.name))
+    };
+    let of = |txn: TxnId, opened_micros: i64, ended_micros: Option<i64>| Transaction {
+        txn: Some(txn),
+        label: names::group_label(txn),
+        kind: LabelKind::Statement,
+        state: if ended_micros.is_some() { LabelState::Visible } else { LabelState::Running },
+        begun_micros: Some(opened_micros),
+        received_micros: None,
+        finished_micros: ended_micros,
+        timeout: LoadKind::Insert.allowance().timeout,
+    };
+    let states = engine.table_states();
+    let open = states.iter().filter(|state| is_seen(state.id));
+    let open =
+        open.filter_map(|state| state.open_group(|open| of(open.txn, open.opened_micros, None)));
+    let ended = engine.history().groups();
+    let ended = ended.iter().filter(|group| is_seen(group.table));
+    let ended = ended.map(|group| of(group.txn, group.opened_micros, Some(group.ended_micros)));
+    open.chain(ended).collect()
 }
 
 /// SHOW LOAD: loads with a label that run, have failed lately, or are still remembered.

@@ -292,11 +292,11 @@ fn statistic(session: &Session) -> Result<Listing> {
     Ok(listing)
 }
 
-/// `/transactions`: the labels of loads that run or wait for their commit.
+/// `/transactions`: how many loads with a label run or wait for their commit, and groups are open.
 fn transactions(session: &Session) -> Result<Listing> {
     let mut listing = Listing::new(&["DbId", "DbName", "RunningTransactionNum"]);
     for database in seen(session) {
-        let running = session.shared.engine.running_labels(database.id).len();
+        let running = in_state(session, &database, "running")?.rows.len();
         listing.push([some(database.id), some(&database.name), some(running)]);
     }
     Ok(listing)

@@ -270,6 +270,28 @@ fn the_last_insert_of_a_transaction_is_that_of_all_its_inserts() {
 }
 
 #[test]
+fn the_transaction_of_a_group_is_shown_by_its_id() {
+    let (server, mut client) = server();
+    client.run("set group_commit = async_mode");
+    let (label, _, txn) = loaded(&mut client, "insert into t values (1)");
+    let shown = |client: &mut Client| {
+        let rows = client.texts(&format!("show transaction where id = {txn}"));
+        assert_eq!((rows.len(), &rows[0][1]), (1, &label), "{rows:?}");
+        (rows[0][3].clone(), rows[0][9].clone())
+    };
+    assert_eq!(shown(&mut client), ("PREPARE".to_owned(), "NULL".to_owned()));
+    // A change of columns ends the group.
+    client.run("alter table t add column b int");
+    let (status, finished) = shown(&mut client);
+    assert!(status == "VISIBLE" && finished.starts_with("20"), "{status} {finished}");
+    client.run("create user other");
+    client.run("create table u (a int)");
+    client.run("grant select on d.u to other");
+    let mut other = Client::connect(server.address, "other", "", None).unwrap();
+    assert!(other.texts("show transaction from d").is_empty(), "of a table that it may not see");
+}
+
+#[test]
 fn what_a_load_has_asked_for_is_shown() {
     let (server, mut client) = server();
     let load = |headers: &[&str], body: &str| {
