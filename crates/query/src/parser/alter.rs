@@ -431,6 +431,9 @@ fn add(
     } else {
         let column = column(cursor, &mut declared, &mut keys)?;
         let place = place(cursor)?;
+        if cursor.words("TO") {
+            return Err(refuse("ALTER TABLE ... ADD COLUMN ... TO a rollup"));
+        }
         if std::mem::take(&mut keys).is_empty() {
             let place = place.unwrap_or_default();
             changes.push(SchemaChange::AddColumn { column, place });

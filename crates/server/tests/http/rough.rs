@@ -1,6 +1,7 @@
 //! Clients that violate the protocol or disconnect.
 
 use std::io::Write;
+use std::net::Shutdown;
 use std::time::Duration;
 
 use freshet_server::LoadLimits;
@@ -60,11 +61,21 @@ fn a_body_needs_a_length_and_keeps_to_it() {
     client.head("PUT", "/api/d/t/_stream_load", &lines);
     client.0.write_all(b"1,1,a\n").unwrap();
     drop(client);
+    // Who sends too little and still listens is told.
+    let mut client = site.client();
+    client.head("PUT", "/api/d/t/_stream_load", &lines);
+    client.0.write_all(b"1,1,a\n").unwrap();
+    client.0.shutdown(Shutdown::Write).unwrap();
+    let reply = client.answer().json();
+    let message = reply["Message"].as_str().unwrap();
+    assert!(message.contains("receive body don't equal with body bytes: 6 bytes"), "{message}");
     let limit = ["format: json", "strip_outer_array: true", "Content-Length: 999999999"];
     let mut client = site.client();
     client.head("PUT", "/api/d/t/_stream_load", &[&[ROOT][..], &limit].concat());
     let reply = client.answer().json();
-    assert!(reply["Message"].as_str().unwrap().contains("`streaming_load_json_max_mb` 100."));
+    let too_large = "body size 999999999 exceed BE's conf `streaming_load_json_max_mb` 100. \
+                     increase it if you are sure this load is reasonable";
+    assert!(reply["Message"].as_str().unwrap().contains(too_large), "{reply}");
     assert_eq!(site.rows(), Vec::<String>::new());
     site.stop();
 }

@@ -201,8 +201,12 @@ fn what_is_not_done_is_refused_by_name() {
     assert!(refusal("partial_update_new_key_behavior", "x").contains("'APPEND' or 'ERROR'"));
     assert!(!parse(&[("two_phase_commit", "false")]).unwrap().two_phases);
     assert!(parse(&[("merge_type", "append")]).is_ok());
-    assert!(refusal("merge_type", "MERGE").contains("DELETE ON"));
-    assert!(refusal("delete", "a=1").contains("not MERGE"));
+    let merge = refusal("merge_type", "MERGE");
+    assert_eq!(merge, "Excepted DELETE ON clause when merge type is MERGE.");
+    let delete = refusal("delete", "a=1");
+    assert_eq!(delete, "Not support DELETE ON clause when merge type is not MERGE.");
+    let both = parse(&[("partitions", "p"), ("temporary_partitions", "t")]).unwrap_err();
+    assert_eq!(both.message(), "Can not specify both partitions and temporary partitions");
     assert_eq!(parse(&[("merge_type", "delete")]).unwrap().merge, MergeType::Delete);
     let merge = parse(&[("merge_type", "MERGE"), ("delete", "a = 1")]).unwrap().merge;
     assert_eq!(merge, MergeType::Merge("a = 1".to_owned()));
