@@ -528,11 +528,14 @@ impl Session {
         authorize(&self.shared.engine.catalog(), self.client.actor(), privilege, object)
     }
 
-    /// USE.
+    /// USE, also by a login or COM_INIT_DB, whose name may have the catalog of Doris before it, as
+    /// in `jdbc:mysql://host/internal.d`: names of databases have no dots.
     ///
     /// # Errors
     /// 1049 and 1044.
     pub fn use_database(&mut self, name: &str) -> Result<()> {
+        let in_catalog = name.split_once('.').filter(|(of, _)| of.eq_ignore_ascii_case("internal"));
+        let name = in_catalog.map_or(name, |(_, name)| name);
         let catalog = self.shared.engine.catalog();
         require_visible(&catalog, self.client.actor(), name)?;
         let canonical = match is_reserved_database(name) {

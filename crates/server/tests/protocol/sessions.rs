@@ -18,6 +18,19 @@ fn status(outcome: Outcome) -> StatusFlags {
 }
 
 #[test]
+fn a_database_may_have_the_catalog_of_doris_before_it() {
+    let server = TestServer::start();
+    let mut first = server.database("d");
+    // As in jdbc:mysql://host/internal.d.
+    let mut client = Client::connect(server.address, "root", "", Some("Internal.d")).unwrap();
+    assert_eq!(client.one("select database()"), "d");
+    first.run("use internal.information_schema");
+    assert_eq!(first.one("select database()"), "information_schema");
+    assert!(Client::connect(server.address, "root", "", Some("internal.none")).is_err());
+    assert!(Client::connect(server.address, "root", "", Some("other.d")).is_err());
+}
+
+#[test]
 fn a_transaction_is_seen_by_others_when_it_commits() {
     let server = TestServer::start();
     let mut client = server.database("d");
