@@ -38,7 +38,9 @@ pub fn admin(cursor: &mut Cursor<'_>) -> Result<Statement> {
         let what = show::replicas(cursor)?.ok_or_else(|| cursor.error())?;
         return shown(cursor, what).map(|show| Statement::Show(Box::new(show)));
     }
-    let what = cursor.one_of(&["SHOW", "SET", "CHECK", "REPAIR", "CANCEL", "COMPACT", "CLEAN"]);
+    const OTHERS: [&str; 9] =
+        ["SHOW", "SET", "CHECK", "REPAIR", "CANCEL", "COMPACT", "CLEAN", "REBALANCE", "DIAGNOSE"];
+    let what = cursor.one_of(&OTHERS);
     match what {
         Some(what) => Err(refuse(&format!("ADMIN {what} of that"))),
         None => Err(cursor.error()),

@@ -434,6 +434,56 @@ fn other_account(cursor: &mut Cursor<'_>) -> Result<Option<Account>> {
     Ok(None)
 }
 
+/// What is refused by name.
+const REFUSED: [&str; 46] = [
+    "ALL GRANTS",
+    "ALTER TABLE",
+    "ANALYZE",
+    "BACKEND CONFIG",
+    "BACKUP",
+    "BINLOG",
+    "BROKER",
+    "BUILTIN FUNCTIONS",
+    "CACHE HOTSPOT",
+    "CLUSTER",
+    "CLUSTERS",
+    "COLUMN STATS",
+    "CONSTRAINTS",
+    "CREATE",
+    "DATABASE ID",
+    "DELETE",
+    "ENCRYPTKEYS",
+    "EXPORT",
+    "FILE",
+    "FUNCTION CODE",
+    "GLOBAL FUNCTIONS",
+    "JOBS",
+    "PARSE_TREE",
+    "PARTITION ID",
+    "POLICY",
+    "PROCEDURE CODE",
+    "QUERY",
+    "QUEUED ANALYZE",
+    "RELAYLOG",
+    "REPLICA",
+    "REPOSITORIES",
+    "RESOURCES",
+    "RESTORE",
+    "ROLES",
+    "ROUTINE",
+    "SNAPSHOT",
+    "SQL_BLOCK_RULE",
+    "STATS",
+    "STORAGE POLICY",
+    "SYNC JOB",
+    "TABLE CREATION",
+    "TABLE ID",
+    "TABLE STATS",
+    "TYPECAST",
+    "VIEW",
+    "WARM UP",
+];
+
 fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
     if cursor.words("CREATE TRIGGER") {
         return err!(NoSuchTrigger, "Trigger does not exist");
@@ -452,37 +502,7 @@ fn unknown(cursor: &mut Cursor<'_>) -> freshet_base::Error {
             Err(error) => error,
         };
     }
-    let known = [
-        "BINLOG",
-        "CREATE",
-        "RELAYLOG",
-        "ROLES",
-        "SNAPSHOT",
-        "REPOSITORIES",
-        "RESOURCES",
-        "ROUTINE",
-        "BACKUP",
-        "RESTORE",
-        "EXPORT",
-        "VIEW",
-        "ALL GRANTS",
-        "ALTER TABLE",
-        "BACKEND CONFIG",
-        "BROKER",
-        "COLUMN STATS",
-        "ENCRYPTKEYS",
-        "JOBS",
-        "QUERY",
-        "REPLICA",
-        "SQL_BLOCK_RULE",
-        "STORAGE POLICY",
-        "SYNC JOB",
-        "TABLE STATS",
-        "FUNCTION CODE",
-        "PROCEDURE CODE",
-        "PARSE_TREE",
-    ];
-    match cursor.one_of(&known) {
+    match cursor.one_of(&REFUSED) {
         Some(what) => refuse(&format!("SHOW {what}")),
         None => cursor.error(),
     }
