@@ -21,7 +21,7 @@ use crate::gate::Pass;
 use crate::key_rules::{KeyRules, resolver};
 use crate::keyed::seen;
 use crate::keyed_own::{OwnKeys, RowsByKey, Step, Told};
-use crate::locks::{LockOwner, PRIMARY};
+use crate::locks::{Hold, LockOwner, PRIMARY};
 use crate::meeting::{Course, Meeting, codecs_of, values_of};
 use crate::overtaken::{check_current, last_of};
 use crate::own_rows::OwnRows;
@@ -31,6 +31,7 @@ use crate::target::{LoadTarget, Loaded};
 use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
 mod append;
+mod locking;
 
 /// What became of a change.
 pub enum Written {
@@ -69,6 +70,8 @@ pub struct Change<'a> {
     read: RowsByKey,
     /// Whether it locks the keys of a table with a UNIQUE KEY, too.
     locks: bool,
+    /// How it holds the keys that it locks.
+    hold: Hold,
     /// Of rows that are as they were found, since nobody had written to the table.
     same: Option<Same>,
     /// The ids of the rows that it inserts where it meets none: some may be generated.
@@ -107,6 +110,7 @@ impl<'a> Change<'a> {
             looked,
             read,
             locks: false,
+            hold: Hold::Alone,
             same: None,
             met: None,
             told: Told::Duplicate,
@@ -125,13 +129,6 @@ impl<'a> Change<'a> {
     /// Checks that the table has the columns in which rows are read, with the latch held.
     fn check_current(&self) -> Result<()> {
         check_current(&self.target.state, self.target.schema().version)
-    }
-
-    /// Locks the keys of a table with a UNIQUE KEY, which only statements lock that say so: loads
-    /// replace rows there without looking, and a COMMIT compares what it has read (RFC 0052).
-    #[must_use]
-    pub fn locking(self) -> Self {
-        Self { locks: true, ..self }
     }
 
     /// Gives the load a label. It is free again where the change fails or was overtaken.
@@ -248,44 +245,6 @@ impl<'a> Change<'a> {
         self.append_keyed(buffer, rows).await
     }
 
-    /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and
-    /// returns them.
-    ///
-    /// # Errors
-    /// 1206 for too many locks.
-    pub fn lock_free(&mut self, rows: &KeyedRows, most: u64) -> Result<KeyedRows> {
-        self.check_pass()?;
-        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
-        let mut locked = Vec::new();
-        for at in 0..rows.len() {
-            if locked.len() as u64 >= most {
-                break;
-            }
-            if owner.lock_free((self.target.id(), PRIMARY), rows.key(at))? {
-                locked.push(rows.key(at));
-            }
-        }
-        Ok(KeyedRows::of_keys(locked.into_iter()))
-    }
-
-    /// Forgets the rows that it has read: nothing follows from them, and a COMMIT compares none.
-    #[must_use]
-    pub(crate) fn forgetting(self) -> Self {
-        Self { read: BTreeMap::new(), ..self }
-    }
-
-    /// Keeps the rows that it has read in its transaction, whose COMMIT compares them if it changes
-    /// the table: it has locked them for what follows.
-    ///
-    /// # Errors
-    /// `OutOfRoom`.
-    pub async fn keep_read(&mut self) -> Result<()> {
-        let (Some(own), false) = (self.own.clone(), self.read.is_empty()) else { return Ok(()) };
-        let step = self.step_without_rows(&[], &[]);
-        let step = step.of_read(std::mem::take(&mut self.read));
-        own.apply(self.engine, self.target, step, self.patience).await.map(drop)
-    }
-
     /// A step of a transaction that writes no rows.
     fn step_without_rows(&self, removed: &[&[u8]], in_base: &[bool]) -> Step {
         let (mut nothing, nobody) = (LoadBuffer::default(), KeyedRows::of_keys(std::iter::empty()));
@@ -316,10 +275,9 @@ impl<'a> Change<'a> {
         let (engine, table) = (self.engine, self.target.id());
         let deadline = self.rules.deadline(engine);
         let clock = engine.store.clock();
-        match &self.own {
-            _ if self.is_unlocked() && !self.locks => {}
-            Some(own) => own.owner(engine).lock((table, PRIMARY), rows, clock, deadline).await?,
-            None => self.statement.lock((table, PRIMARY), rows, clock, deadline).await?,
+        if self.locks || !self.is_unlocked() {
+            let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
+            owner.hold(self.hold, (table, PRIMARY), rows, clock, deadline).await?;
         }
         let mut latch = resolver(self.target).latch().await?;
         self.check_current()?;

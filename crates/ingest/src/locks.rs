@@ -1,10 +1,13 @@
 //! Locks of keys: who computes rows from stored ones, and every transaction that writes, holds the
 //! keys until its marks are made, a transaction until its end (keys.md K1, K6).
 //!
+//! A key is held alone, or shared by those that read its row and want it to stay as it is (FOR
+//! SHARE, RFC 0057).
+//!
 //! All locks stand behind one mutex, which is held for some look-ups. Whoever finds no lock at all
 //! does not take it: statements of their own transaction hold the latch of their table instead.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -22,6 +25,14 @@ const LOCKS_MAX: usize = 2_000_000;
 
 /// Keys that are locked while others wait for the mutex.
 const KEYS_AT_ONCE: usize = 1024;
+
+/// How a key is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Hold {
+    /// Beside others that share it.
+    Shared,
+    Alone,
+}
 
 /// The number of the primary key among those of a table; unique keys follow it.
 pub(crate) const PRIMARY: usize = 0;
@@ -48,8 +59,8 @@ impl LockKey {
     }
 }
 
-/// A key that another owner holds, and what wakes who waits for it.
-type Queued = (LockKey, oneshot::Receiver<()>);
+/// A key that is waited for, and what wakes who waits for it.
+struct Queued<'a>(Waiting<'a>, oneshot::Receiver<()>);
 
 /// The locks of all tables.
 #[derive(Default)]
@@ -70,9 +81,18 @@ struct Inner {
 
 struct Lock {
     key: LockKey,
+    hold: Hold,
     holder: u64,
+    /// Those that share it with the holder.
+    sharers: Vec<u64>,
     /// In the order in which they get it.
-    waiters: VecDeque<(u64, oneshot::Sender<()>)>,
+    waiters: VecDeque<Waiter>,
+}
+
+struct Waiter {
+    owner: u64,
+    hold: Hold,
+    wakes: oneshot::Sender<()>,
 }
 
 /// A statement or transaction with the keys that it holds; they are released on drop.
@@ -86,6 +106,8 @@ pub(crate) struct LockOwner {
 struct Waiting<'a> {
     owner: &'a LockOwner,
     key: Option<LockKey>,
+    /// It shares the key, and waits to have it alone.
+    has_share: bool,
 }
 
 impl KeyLocks {
@@ -104,7 +126,7 @@ impl KeyLocks {
         rows.groups().any(|group| {
             let value = rows.key(group[0]);
             let lock = inner.lock(self.hash(of, value), of, value);
-            lock.is_some_and(|lock| Some(lock.holder) != own)
+            lock.is_some_and(|lock| lock.holders().any(|holder| Some(holder) != own))
         })
     }
 
@@ -131,17 +153,89 @@ impl Inner {
         self.locks.find_mut(key.hash, |lock| lock.key == *key)
     }
 
-    /// Whether `owner` would wait for itself behind the holder of `key`: one owner waits for one
-    /// key, so there is one chain to follow.
+    /// Whether `owner` would wait for itself behind the holders of `key`. Who waits behind others
+    /// in the queue waits for the same holders as they do.
     fn is_circle(&self, owner: u64, key: &LockKey) -> bool {
-        let mut next = Some(key);
-        while let Some(lock) = next.and_then(|key| self.lock_of(key)) {
-            if lock.holder == owner {
-                return true;
+        let (mut waits, mut known) = (vec![(owner, key)], HashSet::new());
+        while let Some((waiter, key)) = waits.pop() {
+            let Some(lock) = self.lock_of(key) else { continue };
+            for holder in lock.holders().filter(|holder| *holder != waiter) {
+                if holder == owner {
+                    return true;
+                }
+                if let (true, Some(key)) = (known.insert(holder), self.waits.get(&holder)) {
+                    waits.push((holder, key));
+                }
             }
-            next = self.waits.get(&lock.holder);
         }
         false
+    }
+}
+
+impl Lock {
+    fn holders(&self) -> impl Iterator<Item = u64> {
+        std::iter::once(self.holder).chain(self.sharers.iter().copied())
+    }
+
+    fn is_held_by(&self, owner: u64) -> bool {
+        self.holders().any(|holder| holder == owner)
+    }
+
+    /// Whether `owner` may hold it so at once, beside those that hold it. Nobody who shares it
+    /// passes by those that wait for it.
+    fn admits(&self, owner: u64, hold: Hold) -> bool {
+        match (self.is_held_by(owner), hold) {
+            (true, Hold::Shared) => true,
+            (true, Hold::Alone) => self.sharers.is_empty(),
+            (false, hold) => hold == Hold::Shared && self.hold == Hold::Shared,
+        }
+    }
+
+    /// Lets `owner` hold it, which may; whether it did not before.
+    fn give(&mut self, owner: u64, hold: Hold) -> bool {
+        if !self.is_held_by(owner) {
+            self.sharers.push(owner);
+            return true;
+        }
+        if hold == Hold::Alone {
+            self.hold = Hold::Alone;
+        }
+        false
+    }
+
+    /// Takes it from who holds it; whether nobody does any more.
+    fn leave(&mut self, owner: u64) -> bool {
+        let at = self.sharers.iter().position(|sharer| *sharer == owner);
+        match at {
+            Some(at) => _ = self.sharers.swap_remove(at),
+            None => {
+                assert_eq!(self.holder, owner, "who releases a key holds it");
+                let Some(next) = self.sharers.pop() else { return true };
+                self.holder = next;
+            }
+        }
+        false
+    }
+
+    /// Gives it to those that wait in front, as far as they may have it; whether anybody holds it
+    /// then.
+    fn pass_on(&mut self, mut is_free: bool, waits: &mut HashMap<u64, LockKey>) -> bool {
+        while let Some(next) = self.waiters.front()
+            && (is_free || self.admits(next.owner, next.hold))
+        {
+            let Some(next) = self.waiters.pop_front() else { break };
+            waits.remove(&next.owner);
+            // Who has just given up is passed over.
+            if next.wakes.send(()).is_err() {
+                continue;
+            }
+            if is_free {
+                (self.holder, self.hold, is_free) = (next.owner, next.hold, false);
+            } else {
+                self.give(next.owner, next.hold);
+            }
+        }
+        !is_free
     }
 }
 
@@ -152,7 +246,7 @@ impl LockOwner {
     }
 
     /// Locks the values of these rows in the key of a table with this number, in their order,
-    /// waiting for others until `deadline`.
+    /// waiting for others until `deadline`, and holds them alone.
     ///
     /// # Errors
     /// 1205 when that is over, 1213 when it would wait for itself, 1206 when it would hold too many
@@ -164,19 +258,33 @@ impl LockOwner {
         clock: &dyn Clock,
         deadline: Deadline,
     ) -> Result<()> {
+        self.hold(Hold::Alone, of, rows, clock, deadline).await
+    }
+
+    /// As [`Self::lock`], shared or alone.
+    ///
+    /// # Errors
+    /// Those of [`Self::lock`].
+    pub async fn hold(
+        &self,
+        hold: Hold,
+        of: (TableId, usize),
+        rows: &KeyedRows,
+        clock: &dyn Clock,
+        deadline: Deadline,
+    ) -> Result<()> {
         let firsts = rows.groups().map(|group| group[0]).collect::<Vec<_>>();
         let mut rest = firsts.as_slice();
         while !rest.is_empty() {
             // Others have their turn.
             let some = &rest[..rest.len().min(KEYS_AT_ONCE)];
-            let (done, held) = self.lock_until_held(of, (rows, some))?;
+            let (done, queued) = self.lock_until_held(hold, of, (rows, some))?;
             rest = &rest[done..];
-            let Some((key, wakes)) = held else { continue };
-            let mut waiting = Waiting { owner: self, key: Some(key) };
+            let Some(Queued(waiting, wakes)) = queued else { continue };
             if until(clock, deadline, wakes).await.is_none() {
                 bail!(LockWaitTimeout, "Lock wait timeout exceeded; try restarting transaction");
             }
-            self.held.lock().extend(waiting.key.take());
+            waiting.done();
         }
         Ok(())
     }
@@ -185,78 +293,101 @@ impl LockOwner {
     /// holds: it waits in the queue of that. Returns with how many keys it is done.
     fn lock_until_held(
         &self,
+        hold: Hold,
         of: (TableId, usize),
         (rows, some): (&KeyedRows, &[u32]),
-    ) -> Result<(usize, Option<Queued>)> {
+    ) -> Result<(usize, Option<Queued<'_>>)> {
         let mut inner = self.all.inner.lock();
         for (at, row) in some.iter().enumerate() {
-            let Some(held) = self.take(&mut inner, of, rows.key(*row))? else { continue };
-            if inner.is_circle(self.id, &held) {
+            let Some(key) = self.take(&mut inner, hold, of, rows.key(*row))? else { continue };
+            if inner.is_circle(self.id, &key) {
                 return Err(err!(
                     Deadlock,
                     "Deadlock found when trying to get lock; try restarting transaction"
                 ));
             }
             let (sender, wakes) = oneshot::channel();
-            let lock = inner.lock_mut(&held).expect("as just seen");
-            lock.waiters.push_back((self.id, sender));
-            inner.waits.insert(self.id, held.clone());
-            return Ok((at + 1, Some((held, wakes))));
+            let lock = inner.lock_mut(&key).expect("as just seen");
+            let has_share = lock.is_held_by(self.id);
+            let waiter = Waiter { owner: self.id, hold, wakes: sender };
+            match has_share {
+                // Those in front of it would wait for it.
+                true => lock.waiters.push_front(waiter),
+                false => lock.waiters.push_back(waiter),
+            }
+            inner.waits.insert(self.id, key.clone());
+            let waiting = Waiting { owner: self, key: Some(key), has_share };
+            return Ok((at + 1, Some(Queued(waiting, wakes))));
         }
         Ok((some.len(), None))
     }
 
-    /// Locks a value in the key of a table with this number unless another owner holds it, and
-    /// says whether it is locked.
+    /// Locks a value in the key of a table with this number unless it would have to wait, and says
+    /// whether it is locked.
     ///
     /// # Errors
     /// 1206 when it would hold too many locks.
-    pub fn lock_free(&self, of: (TableId, usize), value: &[u8]) -> Result<bool> {
+    pub fn lock_free(&self, hold: Hold, of: (TableId, usize), value: &[u8]) -> Result<bool> {
         let mut inner = self.all.inner.lock();
-        Ok(self.take(&mut inner, of, value)?.is_none())
+        Ok(self.take(&mut inner, hold, of, value)?.is_none())
     }
 
-    /// Locks a value that is free or its own; otherwise returns the lock that another owner holds.
+    /// Locks a value that it may hold so; otherwise returns the key that others hold.
     fn take(
         &self,
         inner: &mut Inner,
+        hold: Hold,
         of: (TableId, usize),
         value: &[u8],
     ) -> Result<Option<LockKey>> {
         let hash = self.all.hash(of, value);
         let is_it = |lock: &Lock| lock.key.is(hash, of, value);
-        let free = match inner.locks.entry(hash, is_it, |lock| lock.key.hash) {
-            Entry::Occupied(lock) if lock.get().holder == self.id => return Ok(None),
-            Entry::Occupied(lock) => return Ok(Some(lock.get().key.clone())),
-            Entry::Vacant(free) => free,
-        };
         let mut held = self.held.lock();
-        if held.len() >= LOCKS_MAX {
-            return Err(too_many());
-        }
-        let key = LockKey { hash, table: of.0, number: of.1, value: Arc::from(value) };
-        free.insert(Lock { key: key.clone(), holder: self.id, waiters: VecDeque::new() });
-        self.all.held.fetch_add(1, Ordering::AcqRel);
+        let key = match inner.locks.entry(hash, is_it, |lock| lock.key.hash) {
+            Entry::Occupied(mut lock) => {
+                let lock = lock.get_mut();
+                let is_own = lock.is_held_by(self.id);
+                let is_next = is_own || lock.waiters.is_empty();
+                if !is_next || !lock.admits(self.id, hold) {
+                    return Ok(Some(lock.key.clone()));
+                }
+                if !is_own && held.len() >= LOCKS_MAX {
+                    return Err(too_many());
+                }
+                if !lock.give(self.id, hold) {
+                    return Ok(None);
+                }
+                lock.key.clone()
+            }
+            Entry::Vacant(_) if held.len() >= LOCKS_MAX => return Err(too_many()),
+            Entry::Vacant(free) => {
+                let key = LockKey { hash, table: of.0, number: of.1, value: Arc::from(value) };
+                free.insert(Lock {
+                    key: key.clone(),
+                    hold,
+                    holder: self.id,
+                    sharers: Vec::new(),
+                    waiters: VecDeque::new(),
+                });
+                self.all.held.fetch_add(1, Ordering::AcqRel);
+                key
+            }
+        };
         held.push(key);
         Ok(None)
     }
 
-    /// Gives a key to the next one that waits for it.
+    /// Leaves a key to those that wait for it.
     fn release(&self, inner: &mut Inner, key: &LockKey) {
         let Inner { locks, waits } = inner;
         let Ok(mut lock) = locks.find_entry(key.hash, |lock| lock.key == *key) else {
             unreachable!("a key that is held is locked");
         };
-        assert_eq!(lock.get().holder, self.id, "who releases a key holds it");
-        while let Some((next, sender)) = lock.get_mut().waiters.pop_front() {
-            waits.remove(&next);
-            lock.get_mut().holder = next;
-            if sender.send(()).is_ok() {
-                return;
-            }
+        let is_free = lock.get_mut().leave(self.id);
+        if !lock.get_mut().pass_on(is_free, waits) {
+            lock.remove();
+            self.all.held.fetch_sub(1, Ordering::AcqRel);
         }
-        lock.remove();
-        self.all.held.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -268,17 +399,29 @@ fn too_many() -> Error {
     )
 }
 
+impl Waiting<'_> {
+    /// It has the key.
+    fn done(mut self) {
+        let key = self.key.take().filter(|_| !self.has_share);
+        self.owner.held.lock().extend(key);
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key.take() else { return };
         let id = self.owner.id;
         let mut inner = self.owner.all.inner.lock();
-        let lock = inner.lock_mut(&key).expect("a key that is waited for is locked");
-        if lock.holder == id {
+        let Inner { locks, waits } = &mut *inner;
+        waits.remove(&id);
+        // Whoever held it may have passed it over and ended.
+        let Some(lock) = locks.find_mut(key.hash, |lock| lock.key == key) else { return };
+        if let Some(at) = lock.waiters.iter().position(|waiter| waiter.owner == id) {
+            lock.waiters.remove(at);
+            // Those behind it may have waited for it alone.
+            lock.pass_on(false, waits);
+        } else if !self.has_share && lock.is_held_by(id) {
             self.owner.release(&mut inner, &key);
-        } else {
-            lock.waiters.retain(|(waiter, _)| *waiter != id);
-            inner.waits.remove(&id);
         }
     }
 }
@@ -293,3 +436,6 @@ impl Drop for LockOwner {
         held.iter().for_each(|key| self.release(&mut inner, key));
     }
 }
+
+#[cfg(test)]
+mod tests;

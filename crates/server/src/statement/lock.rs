@@ -93,13 +93,16 @@ async fn within(
     if !target.table().key_model.is_keyed() {
         return Err(refused(&lock, &target));
     }
-    let ChangeKind::Lock { wait, .. } = lock.kind else { unreachable!("it locks rows") };
+    let ChangeKind::Lock { wait, is_shared } = lock.kind else { unreachable!("it locks rows") };
     let mut rules = key_rules(&session.settings, OnExisting::Overwrite);
     if wait == LockWait::Fail {
         rules.lock_wait = Duration::ZERO;
     }
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
     let mut locking = engine.change(&target, Some(own), rules, patience).locking();
+    if is_shared {
+        locking = locking.sharing();
+    }
     bounded(session, locking.begin()).await?;
     let keys = match wait {
         LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,

@@ -123,6 +123,59 @@ fn outside_of_a_transaction_a_locking_query_waits_and_holds_nothing_when_it_ends
     }
 }
 
+#[test]
+fn who_reads_for_share_waits_for_writers_alone_and_writers_wait_for_all_of_them() {
+    let server = TestServer::start();
+    let (mut one, mut two, mut writer) =
+        (server.database("d"), server.database("d"), server.database("d"));
+    writer.run("set innodb_lock_wait_timeout = 1");
+    for table in ["t (id int primary key, v int)", "u (id int, v int) unique key (id)"] {
+        one.run(&format!("create table {table}"));
+        let table = &table[..1];
+        one.run(&format!("insert into {table} values (1, 0), (2, 0)"));
+        let shared = format!("select v from {table} where id = 1 for share nowait");
+        let update = format!("update {table} set v = v + 1 where id = 1");
+        for reader in [&mut one, &mut two] {
+            reader.run("begin");
+            assert_eq!(reader.one(&shared), "0", "{table}");
+        }
+        assert_eq!(writer.fails(&update).errno, 1205, "{table}");
+        assert_eq!(writer.run(&format!("update {table} set v = 9 where id = 2")).0, 1);
+        one.run("commit");
+        assert_eq!(writer.fails(&update).errno, 1205, "{table}: the other one still reads it");
+        // Who is alone with its share may write.
+        assert_eq!(two.run(&update).0, 1, "{table}");
+        assert_eq!(one.fails(&shared).errno, 3572, "{table}: nobody shares what is written");
+        two.run("commit");
+        assert_eq!(writer.run(&update).0, 1, "{table}");
+        assert_eq!(one.one(&format!("select v from {table} where id = 1")), "2", "{table}");
+    }
+}
+
+#[test]
+fn of_two_that_share_a_row_and_want_to_write_it_one_is_undone() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (server.database("d"), server.database("d"));
+    one.run("create table t (id int primary key, v int)");
+    one.run("insert into t values (1, 0)");
+    let update = "update t set v = v + 1 where id = 1";
+    for reader in [&mut one, &mut two] {
+        reader.run("begin");
+        assert_eq!(reader.one("select v from t where id = 1 lock in share mode"), "0");
+    }
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| {
+            let changed = one.run(update).0;
+            one.run("commit");
+            changed
+        });
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(two.fails(update).errno, 1213);
+        assert_eq!(waits.join().unwrap(), 1);
+    });
+    assert_eq!(two.one("select v from t where id = 1"), "1");
+}
+
 /// A transaction takes the keys that it removes as its record does, and reads no row again.
 #[test]
 fn a_transaction_removes_many_rows_by_their_keys() {

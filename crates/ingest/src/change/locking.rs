@@ -1,0 +1,62 @@
+//! Statements that lock rows and change none: SELECT .. FOR UPDATE and FOR SHARE.
+
+use std::collections::BTreeMap;
+
+use freshet_base::Result;
+use freshet_storage::resolver::KeyedRows;
+
+use super::Change;
+use crate::locks::{Hold, PRIMARY};
+
+impl Change<'_> {
+    /// Locks the keys of a table with a UNIQUE KEY, which only statements lock that say so: loads
+    /// replace rows there without looking, and a COMMIT compares what it has read (RFC 0052).
+    #[must_use]
+    pub fn locking(self) -> Self {
+        Self { locks: true, ..self }
+    }
+
+    /// Lets others share the keys that it locks: it only reads the rows (RFC 0057).
+    #[must_use]
+    pub fn sharing(self) -> Self {
+        Self { hold: Hold::Shared, ..self }
+    }
+
+    /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and
+    /// returns them.
+    ///
+    /// # Errors
+    /// 1206 for too many locks.
+    pub fn lock_free(&mut self, rows: &KeyedRows, most: u64) -> Result<KeyedRows> {
+        self.check_pass()?;
+        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+        let mut locked = Vec::new();
+        for at in 0..rows.len() {
+            if locked.len() as u64 >= most {
+                break;
+            }
+            if owner.lock_free(self.hold, (self.target.id(), PRIMARY), rows.key(at))? {
+                locked.push(rows.key(at));
+            }
+        }
+        Ok(KeyedRows::of_keys(locked.into_iter()))
+    }
+
+    /// Forgets the rows that it has read: nothing follows from them, and a COMMIT compares none.
+    #[must_use]
+    pub(crate) fn forgetting(self) -> Self {
+        Self { read: BTreeMap::new(), ..self }
+    }
+
+    /// Keeps the rows that it has read in its transaction, whose COMMIT compares them if it changes
+    /// the table: it has locked them for what follows.
+    ///
+    /// # Errors
+    /// `OutOfRoom`.
+    pub async fn keep_read(&mut self) -> Result<()> {
+        let (Some(own), false) = (self.own.clone(), self.read.is_empty()) else { return Ok(()) };
+        let step = self.step_without_rows(&[], &[]);
+        let step = step.of_read(std::mem::take(&mut self.read));
+        own.apply(self.engine, self.target, step, self.patience).await.map(drop)
+    }
+}
