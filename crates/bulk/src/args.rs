@@ -335,36 +335,3 @@ fn size(text: &str) -> Result<ByteSize, String> {
 fn seconds(text: &str) -> Result<Duration, String> {
     text.parse().map(Duration::from_secs).map_err(|_| format!("'{text}' is no number of seconds"))
 }
-
-/// The names of Batch Tool that are no option here, and the options that they mean.
-const BATCH_TOOL: [(&str, &str); 17] = [
-    ("-pro", "--readers"),
-    ("-con", "--parallel"),
-    ("-dir", "--output"),
-    ("-quote", "--quote"),
-    ("-DDL", "--ddl"),
-    ("-dropTableIfExists", "--drop-table"),
-    ("-withView", "--with-views"),
-    ("-OC", "--order-by"),
-    ("-tps", "--rows-per-second"),
-    ("-readsize", "--block-size"),
-    ("-header", "--header"),
-    ("-nullStr", "--null"),
-    ("-comp", "--compression"),
-    ("-maxError", "--max-errors"),
-    ("-format", "--format"),
-    ("-col", "--columns"),
-    ("-help", "--help"),
-];
-
-/// The words of a command line with the names of Batch Tool replaced by options.
-pub fn translated(words: impl Iterator<Item = std::ffi::OsString>) -> Vec<std::ffi::OsString> {
-    let mut words: Vec<_> = words.collect();
-    let ours = words.get(1).is_some_and(|command| command == "load" || command == "dump");
-    for word in words.iter_mut().skip(2).filter(|_| ours) {
-        if let Some((_, option)) = BATCH_TOOL.iter().find(|(short, _)| word == short) {
-            *word = (*option).into();
-        }
-    }
-    words
-}

@@ -15,6 +15,7 @@
 #![allow(clippy::disallowed_methods)]
 
 pub mod args;
+pub mod batch_tool;
 mod compress;
 mod connection;
 mod convert;

@@ -125,7 +125,13 @@ fn main() -> ExitCode {
     // Files hold rows and password hashes: only the owner may access them, from the moment they are
     // created.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    let words = freshet_bulk::args::translated(std::env::args_os());
+    let words = match freshet_bulk::batch_tool::translated(std::env::args_os()) {
+        Ok(words) => words,
+        Err(problem) => {
+            eprintln!("freshet: {problem}");
+            return ExitCode::from(2);
+        }
+    };
     let command = match Cli::parse_from(words).command {
         Command::Load(args) => return ended(freshet_bulk::load(&args)),
         Command::Dump(args) => return ended(freshet_bulk::dump(&args)),
