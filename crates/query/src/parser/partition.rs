@@ -391,6 +391,10 @@ pub fn truncate(cursor: &mut Cursor<'_>) -> Result<Statement> {
         None => None,
     };
     cursor.words("FORCE");
+    // That of Cedar, which notes it beside the time.
+    if partitions.is_none() && cursor.words("COMMENT") {
+        cursor.text()?;
+    }
     match (partitions, tables.as_slice()) {
         (None, _) => Ok(Statement::Truncate { tables, if_exists }),
         (names @ Some(_), [table]) if !if_exists => {

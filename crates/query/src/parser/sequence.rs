@@ -119,7 +119,7 @@ fn options(cursor: &mut Cursor<'_>) -> Result<SequenceChange> {
             given.cycle.replace(true).is_some()
         } else if cursor.words("NOCYCLE") {
             given.cycle.replace(false).is_some()
-        } else if units(cursor)? {
+        } else if units(cursor)? || cache(cursor)? {
             false
         } else {
             return Ok(given);
@@ -128,6 +128,16 @@ fn options(cursor: &mut Cursor<'_>) -> Result<SequenceChange> {
             return Err(cursor.error());
         }
     }
+}
+
+/// Parses `CACHE n` or `NOCACHE`, which have no effect: values are reserved in blocks that grow as
+/// they are used up. Whether one came next.
+fn cache(cursor: &mut Cursor<'_>) -> Result<bool> {
+    if !cursor.words("CACHE") {
+        return Ok(cursor.words("NOCACHE"));
+    }
+    cursor.number()?;
+    Ok(true)
 }
 
 /// Parses `UNIT COUNT n INDEX i`, which divides a sequence between instances of PolarDB-X; here it
