@@ -7,7 +7,7 @@ use std::time::Duration;
 use freshet_base::{ByteSize, ColumnId, DbId, Error, Incarnation, Lsn, Result, Retry};
 use freshet_base::{SchemaVersion, TableId, TabletId, TxnId, Version, err};
 use freshet_meta::RowsetMeta;
-use freshet_schema::{DeclaredKey, DeclaredKeyKind, Table, TableSchema};
+use freshet_schema::{DeclaredKey, DeclaredKeyKind, KeyForm, Table, TableSchema};
 use freshet_storage::delta::Delta;
 use freshet_storage::fold::{Base, TableLog};
 use freshet_storage::resolver::Resolver;
@@ -185,8 +185,8 @@ impl TableState {
         let mut indexed = Table::clone(table);
         indexed.declared_keys.extend(added.iter().map(|columns| {
             let (kind, name) = (DeclaredKeyKind::Index, String::new());
-            let comment = String::new();
-            DeclaredKey { kind, name, columns: columns.clone(), comment, global: None }
+            let (comment, form) = (String::new(), KeyForm::default());
+            DeclaredKey { kind, name, columns: columns.clone(), comment, global: None, form }
         }));
         Arc::new(indexed)
     }

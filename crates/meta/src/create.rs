@@ -43,7 +43,7 @@ pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text, 
 pub(crate) use steps::one_by_one;
 
 use aggregate::{check_aggregates, check_no_sketch};
-use key_part::key_part;
+use key_part::{key_form, key_part};
 use placement::{by_parts, placed_by, placement};
 use sizes::key_bytes;
 
@@ -437,7 +437,8 @@ pub(crate) fn declared_key(
         );
     }
     let comment = written.comment.clone();
-    Ok(DeclaredKey { kind: written.kind, name, columns: ids, comment, global })
+    let form = key_form(written, columns);
+    Ok(DeclaredKey { kind: written.kind, name, columns: ids, comment, global, form })
 }
 
 /// The name that MySQL gives an unnamed key: that of its first column, with a number if it is
@@ -473,6 +474,8 @@ pub(crate) fn add_foreign(
         name: name.clone(),
         columns: named.clone(),
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     };

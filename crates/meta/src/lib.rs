@@ -102,7 +102,7 @@ pub use reserve::Ids;
 pub use rewrite::{Division, DivisionSpec, NewForm};
 pub use role_admin::DefaultRoles;
 pub use rowset::{KeyPartMeta, KeyRange, MarkFileMeta, RowsetMeta, SegmentMeta};
-pub use show::{PartitionText, partition_text, show_create_table};
+pub use show::{HashedText, PartitionText, hashed_text, partition_text, show_create_table};
 pub use spec::{
     BucketsSpec, CheckSpec, ColumnSpec, ComputedSpec, DeclaredKeySpec, DefaultSpec,
     DistributionSpec, ForeignKeySpec, GeneratedSpec, GlobalIndexSpec, KeyModelSpec, KeySpec,

@@ -381,6 +381,8 @@ impl Edit<'_> {
                 name: None,
                 columns,
                 first: Vec::new(),
+                descending: Vec::new(),
+                is_btree: false,
                 comment: String::new(),
                 global: None,
             });

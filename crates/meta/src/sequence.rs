@@ -48,6 +48,8 @@ impl Meta {
             name: None,
             columns: vec![COLUMN.to_owned()],
             first: Vec::new(),
+            descending: Vec::new(),
+            is_btree: false,
             comment: String::new(),
             global: None,
         };

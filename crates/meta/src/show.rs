@@ -3,18 +3,17 @@
 use std::fmt::Write;
 
 use freshet_base::ColumnId;
-use freshet_schema::key::length_of;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GlobalIndex, KeyModel, NOT_ENFORCED, Properties, Table, TableForm, TableSchema,
+    GlobalIndex, KeyModel, Properties, Table, TableForm, TableSchema,
 };
 
 use crate::properties;
 
 mod partition;
 
-pub use partition::{PartitionText, partition_text};
+pub use partition::{HashedText, PartitionText, hashed_text, partition_text};
 
 /// The statement that creates `table`, whose next generated id is `next_id`. It has one column per
 /// line, indented by two spaces, and Doris's clauses after the closing parenthesis, so that tools
@@ -107,8 +106,10 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
     let names = |ids: &[ColumnId]| {
         let names = ids.iter().map(|&id| {
             let at = schema.position_of(id).expect("columns of a key are never dropped");
-            let first = length_of(id, &schema.columns).map(|length| format!("({length})"));
-            quoted(&schema.columns[at].name) + &first.unwrap_or_default()
+            let column = &schema.columns[at];
+            let first = key.first_shown(id, column).map(|length| format!("({length})"));
+            let order = if key.form.is_descending(column) { " DESC" } else { "" };
+            quoted(&column.name) + &first.unwrap_or_default() + order
         });
         names.collect::<Vec<_>>().join(",")
     };
@@ -116,18 +117,20 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
         return global_index(key, global, names);
     }
     let names = names(&key.columns);
-    let comment = comment(key);
+    let unenforced = unenforced(key);
+    let comment = btree(key).to_owned() + &comment(key);
     match key.kind {
         DeclaredKeyKind::Primary if table.key_model == KeyModel::Primary => {
             format!("PRIMARY KEY ({names}){comment}")
         }
-        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}) COMMENT '{NOT_ENFORCED}'"),
+        DeclaredKeyKind::Primary => format!("PRIMARY KEY ({names}){unenforced}"),
         DeclaredKeyKind::Unique => format!("UNIQUE KEY {} ({names}){comment}", quoted(&key.name)),
         DeclaredKeyKind::UniqueHint => {
-            format!("UNIQUE KEY {} ({names}) COMMENT '{NOT_ENFORCED}'", quoted(&key.name))
+            format!("UNIQUE KEY {} ({names}){unenforced}", quoted(&key.name))
         }
         // As Doris has it, whatever index was asked for.
         DeclaredKeyKind::Index if table.form == TableForm::Olap => {
+            let comment = self::comment(key);
             format!("INDEX {} ({names}) USING INVERTED{comment}", quoted(&key.name))
         }
         DeclaredKeyKind::Index => format!("KEY {} ({names}){comment}", quoted(&key.name)),
@@ -135,6 +138,15 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
             format!("KEY {} ({names}){comment} /*!80000 INVISIBLE */", quoted(&key.name))
         }
     }
+}
+
+fn btree(key: &DeclaredKey) -> &'static str {
+    if key.form.is_btree { " USING BTREE" } else { "" }
+}
+
+/// What follows the columns of a unique key that is not enforced.
+fn unenforced(key: &DeclaredKey) -> String {
+    format!("{} COMMENT {}", btree(key), text(&key.unenforced_comment()))
 }
 
 /// The COMMENT of a key, with a space before it.
@@ -153,6 +165,7 @@ fn global_index(
     let unique = if key.kind.is_unique() { "UNIQUE " } else { "" };
     let scope = if global.clustered { "CLUSTERED" } else { "GLOBAL" };
     let mut line = format!("{unique}{scope} INDEX {} ({})", quoted(&key.name), names(&key.columns));
+    line += btree(key);
     if !global.covering.is_empty() {
         line += &format!(" COVERING ({})", names(&global.covering));
     }

@@ -115,12 +115,32 @@ pub struct DeclaredKeySpec {
     /// Its name, if given.
     pub name: Option<String>,
     pub columns: Vec<String>,
-    /// Those of a unique key of which only so many first characters count.
+    /// Those that stand there with a number of first characters, which count in a unique key.
     pub first: Vec<(String, u32)>,
+    /// Those with DESC.
+    pub descending: Vec<String>,
+    /// USING BTREE.
+    pub is_btree: bool,
     /// Its COMMENT; empty for none.
     pub comment: String,
     /// Of a GLOBAL or CLUSTERED INDEX.
     pub global: Option<GlobalIndexSpec>,
+}
+
+impl DeclaredKeySpec {
+    /// A key of these columns, with nothing else.
+    pub fn new(kind: DeclaredKeyKind, columns: Vec<String>) -> Self {
+        Self {
+            kind,
+            name: None,
+            columns,
+            first: Vec::new(),
+            descending: Vec::new(),
+            is_btree: false,
+            comment: String::new(),
+            global: None,
+        }
+    }
 }
 
 /// What a GLOBAL INDEX of PolarDB-X has beside its columns.

@@ -7,6 +7,7 @@ mod fixed;
 mod innodb;
 mod keywords;
 mod nothing;
+mod partitions;
 mod performance;
 mod roles;
 mod shape;

@@ -1,9 +1,12 @@
 //! Global indexes of PolarDB-X. On one node such an index is one of the table, and finds rows of
 //! all partitions and tablets; what was written of it is kept and shown (RFC 0044).
 
+use std::borrow::Cow;
+
 use freshet_base::ColumnId;
 
-use crate::{DeclaredKey, NOT_ENFORCED, Placement, Table};
+use crate::key::{is_of, length_of};
+use crate::{Column, DeclaredKey, DeclaredKeyKind, NOT_ENFORCED, Placement, Table};
 
 /// What was written of a global index beside its key columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +20,27 @@ pub struct GlobalIndex {
 }
 
 impl DeclaredKey {
+    /// What it makes MySQL show as the key of a column.
+    pub(crate) fn word(&self, column: ColumnId) -> Option<&'static str> {
+        let leads = self.columns.first().is_some_and(|part| is_of(*part, column));
+        match self.kind {
+            DeclaredKeyKind::Primary => self.has(column).then_some("PRI"),
+            DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint if self.columns.len() == 1 => {
+                leads.then_some("UNI")
+            }
+            _ => leads.then_some("MUL"),
+        }
+    }
+    /// Of how many first characters of a column a part is, or was written; `None` for all of it.
+    pub fn first_shown(&self, part: ColumnId, column: &Column) -> Option<u32> {
+        length_of(part, std::slice::from_ref(column)).or_else(|| self.form.first_of(column))
+    }
+
+    /// What SHOW INDEX says of the order of a column.
+    pub fn order_shown(&self, column: &Column) -> &'static str {
+        if self.form.is_descending(column) { "D" } else { "A" }
+    }
+
     /// What SHOW INDEX says of its type, as PolarDB-X does.
     pub const fn index_type(&self) -> &'static str {
         if self.global.is_some() { "GLOBAL" } else { "BTREE" }
@@ -32,6 +56,23 @@ impl DeclaredKey {
         self.global.as_ref()?.placement.as_ref()
     }
 
+    /// Its comment with [`NOT_ENFORCED`], which [`Self::enforced_comment`] takes out again.
+    pub fn unenforced_comment(&self) -> String {
+        match self.comment.as_str() {
+            "" => NOT_ENFORCED.to_owned(),
+            comment => format!("{comment} ({NOT_ENFORCED})"),
+        }
+    }
+
+    /// The comment of a unique key that is not enforced without the words that say so; `None`
+    /// where it lacks them.
+    pub fn enforced_comment(shown: &str) -> Option<&str> {
+        if shown == NOT_ENFORCED {
+            return Some("");
+        }
+        shown.strip_suffix(&format!(" ({NOT_ENFORCED})"))
+    }
+
     /// Whether COVERING names a column.
     pub fn is_covering(&self, column: ColumnId) -> bool {
         self.global.as_ref().is_some_and(|global| global.covering.contains(&column))
@@ -40,8 +81,11 @@ impl DeclaredKey {
 
 impl Table {
     /// What SHOW INDEX says of a key.
-    pub fn key_comment<'k>(&self, key: &'k DeclaredKey) -> &'k str {
-        if key.kind.is_unique() && !self.enforces(key) { NOT_ENFORCED } else { &key.comment }
+    pub fn key_comment<'k>(&self, key: &'k DeclaredKey) -> Cow<'k, str> {
+        match key.kind.is_unique() && !self.enforces(key) {
+            true => key.unenforced_comment().into(),
+            false => key.comment.as_str().into(),
+        }
     }
 
     /// The columns that an index covers beside its key columns.

@@ -28,6 +28,7 @@ pub mod global;
 pub mod hash;
 pub mod history;
 pub mod key;
+mod key_form;
 pub mod partition;
 mod plain;
 mod policy;
@@ -58,6 +59,7 @@ pub use encode::{encode, encode_rows};
 pub use fields::FieldFormat;
 pub use generated::Generated;
 pub use global::GlobalIndex;
+pub use key_form::{KeyForm, is_beginning};
 pub use partition::{
     AutoPartition, DatePart, PARTITIONS_MAX, PartitionBy, PartitionExpr, PartitionFunction,
     PartitionKey, PartitionMethod, PartitionValues, RoutedKeys, Router, Step, TABLETS_MAX,

@@ -11,7 +11,7 @@ use crate::collation::Collation;
 use crate::distribution::Distribution;
 use crate::generated::Generated;
 use crate::global::GlobalIndex;
-use crate::key::is_of;
+use crate::key_form::KeyForm;
 use crate::partition::{PartitionBy, PartitionValues, Router};
 use crate::policy::RowPolicy;
 use crate::sequence::Sequence;
@@ -287,20 +287,8 @@ pub struct DeclaredKey {
     pub comment: String,
     /// Of a GLOBAL or CLUSTERED INDEX.
     pub global: Option<GlobalIndex>,
-}
-
-impl DeclaredKey {
-    /// What it makes MySQL show as the key of a column.
-    fn word(&self, column: ColumnId) -> Option<&'static str> {
-        let leads = self.columns.first().is_some_and(|part| is_of(*part, column));
-        match self.kind {
-            DeclaredKeyKind::Primary => self.has(column).then_some("PRI"),
-            DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint if self.columns.len() == 1 => {
-                leads.then_some("UNI")
-            }
-            _ => leads.then_some("MUL"),
-        }
-    }
+    /// What SHOW says again.
+    pub form: KeyForm,
 }
 
 /// What happens to rows with equal keys.

@@ -187,6 +187,8 @@ pub fn table_spec(name: &str, properties: &[(&str, u64)]) -> TableSpec {
         name: None,
         columns: vec![column.to_owned()],
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     };

@@ -42,6 +42,8 @@ impl Client {
                 name: Some(COLUMN.to_owned()),
                 columns: vec![COLUMN.to_owned()],
                 first: Vec::new(),
+                descending: Vec::new(),
+                is_btree: false,
                 comment: String::new(),
                 global: None,
             })),

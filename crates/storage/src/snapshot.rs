@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use freshet_base::{Lsn, PartitionId, TableId};
+use freshet_base::{Lsn, PartitionId, TableId, TabletId};
 use freshet_meta::Catalog;
-use freshet_schema::{Router, Table, TableSchema};
+use freshet_schema::hash::Places;
+use freshet_schema::{Partition, Router, Table, TableSchema};
 
 use crate::delta::{Bounds, DeltaPart, DeltaRead, DeltaRows, Freshness};
 use crate::division::Division;
@@ -318,28 +319,53 @@ impl TableSnapshot {
     /// # Errors
     /// [`crate::Error::Internal`] when columns contradict the schema.
     pub fn by_partition(&self) -> Result<HashMap<PartitionId, (u64, u64)>> {
-        let partitions = self.table.partitions.iter().map(|one| one.id);
-        let Some(router) = self.table.router() else {
-            return Ok(partitions.map(|id| (id, (self.rows(), self.bytes()))).collect());
+        let partitions = &self.table.partitions;
+        if self.table.partition_by.is_none() {
+            let all = (self.rows(), self.bytes());
+            return Ok(partitions.iter().map(|one| (one.id, all)).collect());
+        }
+        let by_tablet = self.by_tablet()?;
+        let sum = |partition: &Partition| {
+            let sizes = partition.tablets.iter().filter_map(|id| by_tablet.get(id));
+            sizes.fold((0, 0), |(rows, bytes), (more, size)| (rows + more, bytes + size))
         };
-        let mut counts = vec![(0, 0); self.table.partitions.len()];
-        let numbered = self.table.partitions.iter().enumerate();
-        let tablets = numbered.flat_map(|(at, one)| one.tablets.iter().map(move |id| (*id, at)));
-        let tablets = tablets.collect::<HashMap<_, _>>();
+        Ok(partitions.iter().map(|one| (one.id, sum(one))).collect())
+    }
+
+    /// The rows and approximate bytes of each tablet. Rows in memory of a table that is divided at
+    /// RANDOM are in one or another.
+    ///
+    /// # Errors
+    /// As [`Self::by_partition`].
+    pub fn by_tablet(&self) -> Result<HashMap<TabletId, (u64, u64)>> {
+        let partitions = &self.table.partitions;
+        let tablets = partitions.iter().flat_map(|one| &one.tablets);
+        let mut sizes = tablets.map(|id| (*id, (0, 0))).collect::<HashMap<_, _>>();
+        let mut add = |id: TabletId, rows: u64, bytes: u64| {
+            if let Some(size) = sizes.get_mut(&id) {
+                *size = (size.0 + rows, size.1 + bytes);
+            }
+        };
         for rowset in self.rowsets() {
-            if let Some(&at) = tablets.get(&rowset.meta().tablet) {
-                counts[at].0 += rowset.rows_at(self.horizon);
-                counts[at].1 += rowset.bytes();
-            }
+            add(rowset.meta().tablet, rowset.rows_at(self.horizon), rowset.bytes());
         }
+        let router = self.table.router();
         for batch in self.delta_batches()? {
-            let row_bytes = batch.get_array_memory_size() as u64 / (batch.num_rows() as u64).max(1);
-            for at in router.of_batch(&batch, &self.schema).into_iter().flatten() {
-                counts[at as usize].0 += 1;
-                counts[at as usize].1 += row_bytes;
+            let rows = batch.num_rows();
+            let row_bytes = batch.get_array_memory_size() as u64 / (rows as u64).max(1);
+            let buckets = Places::new(&batch, &self.schema, &self.table.distribution, 0);
+            let of_rows = match &router {
+                Some(router) => router.of_batch(&batch, &self.schema),
+                None => vec![Some(0); rows],
+            };
+            for (row, at) in of_rows.into_iter().enumerate() {
+                let Some(at) = at else { continue };
+                let partition = &partitions[at as usize];
+                let bucket = buckets.bucket(row, partition.buckets()) as usize;
+                add(partition.tablets[bucket], 1, row_bytes);
             }
         }
-        Ok(partitions.zip(counts).collect())
+        Ok(sizes)
     }
 
     /// The rows in memory as columns of `schema`, converting those that have not been converted

@@ -14,6 +14,8 @@ fn add(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> KeyChange
         name: name.map(str::to_owned),
         columns,
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     }))

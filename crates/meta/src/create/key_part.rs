@@ -2,7 +2,9 @@
 
 use freshet_base::{ColumnId, Result, bail, err};
 use freshet_schema::key::{first_of, is_of, length_of};
-use freshet_schema::{Column, ColumnType, DeclaredKey, DeclaredKeyKind, TableForm};
+use freshet_schema::{
+    Column, ColumnType, DeclaredKey, DeclaredKeyKind, KeyForm, TableForm, is_beginning,
+};
 
 use super::check_key_bytes;
 use super::sizes::{first_bytes_max, key_bytes, key_bytes_max};
@@ -10,9 +12,10 @@ use crate::spec::DeclaredKeySpec;
 
 /// A column in a key, or of a unique one the first characters that the key names.
 pub(super) fn key_part(written: &DeclaredKeySpec, column: &Column) -> Result<ColumnId> {
-    let mut named = written.first.iter().filter(|_| written.kind == DeclaredKeyKind::Unique);
-    let named = named.find(|(name, _)| name.eq_ignore_ascii_case(&column.name));
-    let Some((_, length)) = named else { return Ok(column.id) };
+    if written.kind != DeclaredKeyKind::Unique {
+        return Ok(column.id);
+    }
+    let Some((_, length)) = first_of_column(written, column) else { return Ok(column.id) };
     if *length == 0 {
         bail!(EmptyKeyPart, "Key part '{}' length cannot be 0", column.name);
     }
@@ -43,6 +46,35 @@ pub(super) fn key_part(written: &DeclaredKeySpec, column: &Column) -> Result<Col
             })
         }
     }
+}
+
+fn first_of_column<'w>(written: &'w DeclaredKeySpec, column: &Column) -> Option<&'w (String, u32)> {
+    written.first.iter().find(|(name, _)| name.eq_ignore_ascii_case(&column.name))
+}
+
+/// What SHOW says again of a key of these columns.
+pub(super) fn key_form(written: &DeclaredKeySpec, columns: &[Column]) -> KeyForm {
+    let of_key = |column: &&Column| is_among(&written.columns, column);
+    let is_descending = |column: &&Column| is_among(&written.descending, column);
+    let first = |column: &Column| {
+        let (_, length) = first_of_column(written, column)?;
+        is_beginning(column.ty, *length).then_some((column.id, *length))
+    };
+    let (is_btree, of_all) = (written.is_btree, || columns.iter().filter(of_key));
+    KeyForm {
+        is_btree,
+        descending: of_all().filter(is_descending).map(|column| column.id).collect(),
+        first: match written.kind {
+            DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => {
+                of_all().filter_map(first).collect()
+            }
+            _ => Vec::new(),
+        },
+    }
+}
+
+fn is_among(names: &[String], column: &Column) -> bool {
+    names.iter().any(|name| name.eq_ignore_ascii_case(&column.name))
 }
 
 /// The columns of a key by which rows are looked up; they may stand anywhere in the table.

@@ -22,6 +22,8 @@ fn declared(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> Decl
         name: name.map(str::to_owned),
         columns,
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     }

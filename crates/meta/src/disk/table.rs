@@ -5,8 +5,9 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, DbId, SchemaVersion, TableId};
 use freshet_schema::{
     Check, Collation, Column, DELETE_SIGN, DeclaredKey, DeclaredKeyKind, Distribution, GlobalIndex,
-    GroupCommitMode, KeyModel, Partition, PartitionBy, PartitionExpr, Placement, Properties,
-    ROW_ID, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema, TimePart,
+    GroupCommitMode, KeyForm, KeyModel, Partition, PartitionBy, PartitionExpr, Placement,
+    Properties, ROW_ID, SchemaHistory, Sequence, Table, TableForm as Dialect, TableSchema,
+    TimePart,
 };
 use prost::{Message, Oneof};
 
@@ -117,6 +118,14 @@ pub struct DeclaredKeyForm {
     global: Option<GlobalIndexForm>,
     #[prost(string, tag = "5")]
     comment: String,
+    #[prost(bool, tag = "6")]
+    is_btree: bool,
+    #[prost(uint32, repeated, tag = "7")]
+    descending: Vec<u32>,
+    #[prost(uint32, repeated, tag = "8")]
+    first_of: Vec<u32>,
+    #[prost(uint32, repeated, tag = "9")]
+    first: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -391,14 +400,29 @@ impl OnDisk for DeclaredKey {
         let columns = self.columns.iter().map(|column| column.get()).collect();
         let global = self.global.as_ref().map(GlobalIndex::form);
         let (name, comment) = (self.name.clone(), self.comment.clone());
-        DeclaredKeyForm { kind: self.kind.form(), name, columns, global, comment }
+        let KeyForm { is_btree, descending, first } = &self.form;
+        DeclaredKeyForm {
+            kind: self.kind.form(),
+            name,
+            columns,
+            global,
+            comment,
+            is_btree: *is_btree,
+            descending: descending.iter().map(|column| column.get()).collect(),
+            first_of: first.iter().map(|(column, _)| column.get()).collect(),
+            first: first.iter().map(|(_, length)| *length).collect(),
+        }
     }
 
     fn from_form(form: DeclaredKeyForm) -> Result<Self, Unreadable> {
         let columns = form.columns.into_iter().map(ColumnId).collect();
         let global = form.global.map(GlobalIndex::from_form).transpose()?;
         let kind = DeclaredKeyKind::from_form(form.kind)?;
-        Ok(Self { kind, name: form.name, columns, comment: form.comment, global })
+        ensure(form.first_of.len() == form.first.len(), "a key lacks a length of a column")?;
+        let first = form.first_of.into_iter().map(ColumnId).zip(form.first).collect();
+        let descending = form.descending.into_iter().map(ColumnId).collect();
+        let written = KeyForm { is_btree: form.is_btree, descending, first };
+        Ok(Self { kind, name: form.name, columns, comment: form.comment, global, form: written })
     }
 }
 

@@ -35,6 +35,8 @@ fn primary(columns: &[&str]) -> KeyChange {
         name: None,
         columns,
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     }))

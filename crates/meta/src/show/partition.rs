@@ -26,6 +26,56 @@ pub struct PartitionText {
     pub columns: String,
 }
 
+/// What the tables of the system say where HASH or KEY divides a table, or its partitions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HashedText {
+    /// `HASH` or `KEY`, with `LINEAR` where that was written.
+    pub method: &'static str,
+    /// What it divides by.
+    pub expression: String,
+}
+
+/// What HASH or KEY of MySQL says of the tablets of a table, or of each of its partitions; `None`
+/// for other clauses, and where both are divided so, since the tablets are of both at once.
+pub fn hashed_text(table: &Table) -> Option<HashedText> {
+    const SUB: &str = "SUBPARTITION";
+    let text = table.placement.as_ref()?.text.as_str();
+    let (head, rest) = text.split_once('(')?;
+    let head = head.to_ascii_uppercase();
+    let starts = if table.partition_by.is_some() { SUB } else { "PARTITION" };
+    if !head.starts_with(starts) || rest.to_ascii_uppercase().contains(SUB) {
+        return None;
+    }
+    let has = |word: &str| head.split_whitespace().any(|one| one == word);
+    let method = match (has("HASH"), has("LINEAR")) {
+        (true, false) => "HASH",
+        (true, true) => "LINEAR HASH",
+        (false, false) => "KEY",
+        (false, true) => "LINEAR KEY",
+    };
+    let mut depth = 1;
+    let end = rest.find(|sign| {
+        depth += i32::from(sign == '(') - i32::from(sign == ')');
+        depth == 0
+    });
+    Some(HashedText { method, expression: hashed_by(table, rest[..end?].trim()) })
+}
+
+/// Names of columns in quotes, and expressions as they were written.
+fn hashed_by(table: &Table, written: &str) -> String {
+    let columns = &table.schema().columns;
+    let column = |name: &str| {
+        let name = name.trim().trim_matches('`');
+        columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
+    };
+    match written.split(',').map(column).collect::<Option<Vec<_>>>() {
+        Some(named) => {
+            named.iter().map(|column| quoted(&column.name)).collect::<Vec<_>>().join(",")
+        }
+        None => written.to_owned(),
+    }
+}
+
 /// The text of a partition; `None` without PARTITION BY.
 pub fn partition_text(table: &Table, partition: &Partition) -> Option<PartitionText> {
     let by = table.partition_by.as_ref()?;

@@ -68,6 +68,8 @@ fn a_mysql_table_is_shown_in_the_form_of_mysql() {
         name: name.map(str::to_owned),
         columns: vec![column.to_owned()],
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     };

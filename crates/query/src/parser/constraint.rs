@@ -271,11 +271,19 @@ fn columns_of(expr: &mut Scalar) -> ControlFlow<NotOfRow, Vec<String>> {
 
 /// Parses a column of a key, with a length or an order, which change nothing.
 pub fn key_part(cursor: &mut Cursor<'_>) -> Result<String> {
-    sized_key_part(cursor).map(|(column, _)| column)
+    sized_key_part(cursor).map(|part| part.column)
 }
 
-/// As [`key_part`], and whether it has a length: the key is one of the beginnings of texts.
-pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<(String, Option<u32>)> {
+/// What may stand behind a column in a key.
+pub struct KeyPart {
+    pub column: String,
+    /// The key is one of the beginnings of texts.
+    pub length: Option<u32>,
+    pub is_descending: bool,
+}
+
+/// As [`key_part`], with what stands behind the column.
+pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<KeyPart> {
     if cursor.peek().token == Token::LParen {
         return Err(refuse("functional key parts"));
     }
@@ -284,8 +292,8 @@ pub fn sized_key_part(cursor: &mut Cursor<'_>) -> Result<(String, Option<u32>)> 
         length = Some(u32::try_from(cursor.number()?).unwrap_or(u32::MAX));
         cursor.expect(&Token::RParen)?;
     }
-    let _ = cursor.words("ASC") || cursor.words("DESC");
-    Ok((column, length))
+    let is_descending = !cursor.words("ASC") && cursor.words("DESC");
+    Ok(KeyPart { column, length, is_descending })
 }
 
 /// Parses VISIBLE or INVISIBLE, in the words of MySQL or MariaDB: whether queries may go by it.

@@ -2,12 +2,12 @@
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, GlobalIndexSpec,
-    KeyModelSpec, KeySpec, TableSpec,
+    BucketsSpec, ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, KeyModelSpec, KeySpec,
+    TableSpec,
 };
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::{
-    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, NOT_ENFORCED, SequenceKind, TableForm,
+    Aggregate, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm,
 };
 use sqlparser::tokenizer::Token;
 
@@ -175,59 +175,61 @@ fn declared(cursor: &mut Cursor<'_>, spec: &mut TableSpec, kind: DeclaredKeyKind
             scope = global::scope(cursor);
         }
     }
-    let mut global = scope.and_then(global::index);
+    let mut key = DeclaredKeySpec::new(kind, Vec::new());
+    key.global = scope.and_then(global::index);
     let _ = cursor.words("KEY") || cursor.words("INDEX");
-    let mut name = None;
     if !matches!(cursor.peek().token, Token::LParen)
         && cursor.peek_word(0).as_deref() != Some("USING")
     {
-        name = Some(cursor.name()?);
+        key.name = Some(cursor.name()?);
     }
-    if cursor.words("USING") {
-        cursor.name()?;
-    }
-    let (columns, first) = global::key_columns(cursor, kind, global.as_ref())?;
-    let mut comment = String::new();
-    let kind = key_options(cursor, kind, (&mut global, &mut comment))?;
-    spec.declared_keys.push(DeclaredKeySpec { kind, name, columns, first, comment, global });
+    using(cursor, &mut key)?;
+    global::key_columns(cursor, &mut key)?;
+    key_options(cursor, &mut key)?;
+    spec.declared_keys.push(key);
     Ok(())
 }
 
-/// Parses what may stand behind the columns of a key, which has a kind, and is global or not.
-pub fn key_options(
-    cursor: &mut Cursor<'_>,
-    mut kind: DeclaredKeyKind,
-    (global, comment): (&mut Option<GlobalIndexSpec>, &mut String),
-) -> Result<DeclaredKeyKind> {
+/// Parses USING BTREE or HASH of a key, if that is next; whether it was. A HASH is none in InnoDB,
+/// either.
+pub fn using(cursor: &mut Cursor<'_>, key: &mut DeclaredKeySpec) -> Result<bool> {
+    if !cursor.words("USING") {
+        return Ok(false);
+    }
+    key.is_btree = cursor.name()?.eq_ignore_ascii_case("BTREE");
+    Ok(true)
+}
+
+/// Parses what may stand behind the columns of a key.
+pub fn key_options(cursor: &mut Cursor<'_>, key: &mut DeclaredKeySpec) -> Result<()> {
     loop {
-        if cursor.words("USING") {
-            cursor.name()?;
-        } else if cursor.words("COMMENT") {
+        if using(cursor, key)? {
+            continue;
+        }
+        if cursor.words("COMMENT") {
             let text = cursor.text()?;
             // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again. It
             // says what the key is, and is no comment: that would stay once the key is enforced.
-            let is_mark = text == NOT_ENFORCED && kind.is_unique();
-            if is_mark && global.is_none() && kind == DeclaredKeyKind::Unique {
-                kind = DeclaredKeyKind::UniqueHint;
+            let other = DeclaredKey::enforced_comment(&text).filter(|_| key.kind.is_unique());
+            if other.is_some() && key.global.is_none() && key.kind == DeclaredKeyKind::Unique {
+                key.kind = DeclaredKeyKind::UniqueHint;
             }
-            *comment = if is_mark { String::new() } else { text };
+            key.comment = other.map(str::to_owned).unwrap_or(text);
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
         } else if cursor.words("KEY_BLOCK_SIZE") {
             cursor.token(&Token::Eq);
             cursor.number()?;
         } else if let Some(visible) = constraint::visibility(cursor) {
-            kind = constraint::shown(kind, visible)?;
-        } else if !global::option(cursor, global)? {
-            return Ok(kind);
+            key.kind = constraint::shown(key.kind, visible)?;
+        } else if !global::option(cursor, &mut key.global)? {
+            return Ok(());
         }
     }
 }
 
 fn key_of_column(kind: DeclaredKeyKind, column: &str) -> DeclaredKeySpec {
-    let columns = vec![column.to_owned()];
-    let (first, comment) = (Vec::new(), String::new());
-    DeclaredKeySpec { kind, name: None, columns, first, comment, global: None }
+    DeclaredKeySpec::new(kind, vec![column.to_owned()])
 }
 
 /// Parses the type of a column of this name.
@@ -572,13 +574,8 @@ fn finish(spec: &mut TableSpec, keys: Vec<String>) {
             spec.key = Some(KeySpec { model: KeyModelSpec::Duplicate, columns: keys });
         }
         TableForm::Olap => {}
-        TableForm::MySql => spec.declared_keys.push(DeclaredKeySpec {
-            kind: DeclaredKeyKind::Primary,
-            name: None,
-            columns: keys,
-            first: Vec::new(),
-            comment: String::new(),
-            global: None,
-        }),
+        TableForm::MySql => {
+            spec.declared_keys.push(DeclaredKeySpec::new(DeclaredKeyKind::Primary, keys))
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! GLOBAL, CLUSTERED and LOCAL INDEX of PolarDB-X.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{BucketsSpec, GlobalIndexSpec, TableSpec};
-use freshet_schema::{DeclaredKeyKind, TableForm};
+use freshet_meta::{BucketsSpec, DeclaredKeySpec, GlobalIndexSpec, TableSpec};
+use freshet_schema::TableForm;
 use sqlparser::tokenizer::Token;
 
-use super::constraint::sized_key_part;
+use super::constraint::{KeyPart, sized_key_part};
 use super::cursor::{Cursor, refuse};
 use super::placement::of_index;
 
@@ -27,33 +27,25 @@ pub fn index(scope: &str) -> Option<GlobalIndexSpec> {
     })
 }
 
-/// The columns of a key, and those of which only so many first characters count.
-pub type KeyColumns = (Vec<String>, Vec<(String, u32)>);
-
 /// Parses the columns of a key in parentheses.
 ///
 /// # Errors
 /// 1235 for first characters of a column in a unique key that is global.
-pub fn key_columns(
-    cursor: &mut Cursor<'_>,
-    kind: DeclaredKeyKind,
-    global: Option<&GlobalIndexSpec>,
-) -> Result<KeyColumns> {
-    let mut first = Vec::new();
-    let columns = cursor.in_parens(|cursor| {
-        let (column, length) = sized_key_part(cursor)?;
-        if length.is_some() && kind.is_unique() && global.is_some() {
+pub fn key_columns(cursor: &mut Cursor<'_>, key: &mut DeclaredKeySpec) -> Result<()> {
+    let parts = cursor.in_parens(sized_key_part)?;
+    for KeyPart { column, length, is_descending } in parts {
+        if length.is_some() && key.kind.is_unique() && key.global.is_some() {
             bail!(
                 NotSupported,
                 "A UNIQUE GLOBAL INDEX has no prefix of a column: leave the length of '{column}' \
                  out"
             );
         }
-        let is_enforced = kind == DeclaredKeyKind::Unique;
-        first.extend(length.filter(|_| is_enforced).map(|length| (column.clone(), length)));
-        Ok(column)
-    })?;
-    Ok((columns, first))
+        key.first.extend(length.map(|length| (column.clone(), length)));
+        key.descending.extend(is_descending.then(|| column.clone()));
+        key.columns.push(column);
+    }
+    Ok(())
 }
 
 /// Parses COVERING, or the clause that says where entries of an index are, if one comes next;

@@ -7,7 +7,7 @@ use sqlparser::tokenizer::Token;
 
 use super::AlterAction;
 use super::constraint::{unkept_columns, visibility};
-use super::create::{element, key_options};
+use super::create::{element, key_options, using};
 use super::cursor::Cursor;
 use super::global;
 use crate::syntax::TableName;
@@ -33,21 +33,20 @@ pub fn create_index(cursor: &mut Cursor<'_>) -> Result<Option<(TableName, AlterA
         false => DeclaredKeyKind::Index,
     };
     let is_scope = |word: &&str| ["GLOBAL", "CLUSTERED"].contains(word);
-    let mut global = words.split(' ').find(is_scope).and_then(global::index);
+    let mut key = DeclaredKeySpec::new(kind, Vec::new());
+    key.global = words.split(' ').find(is_scope).and_then(global::index);
     let if_needed = cursor.words("IF NOT EXISTS");
-    let name = Some(cursor.name()?);
-    using(cursor)?;
+    key.name = Some(cursor.name()?);
+    using(cursor, &mut key)?;
     cursor.expect_words("ON")?;
     let table = cursor.table()?;
-    let (columns, first) = global::key_columns(cursor, kind, global.as_ref())?;
-    let (mut kind, mut comment) = (kind, String::new());
+    global::key_columns(cursor, &mut key)?;
     loop {
-        kind = key_options(cursor, kind, (&mut global, &mut comment))?;
+        key_options(cursor, &mut key)?;
         if !how(cursor)? {
             break;
         }
     }
-    let key = DeclaredKeySpec { kind, name, columns, first, comment, global };
     let key = KeyChange::Add(Box::new(key));
     Ok(Some((table, AlterAction::Index { key, if_needed })))
 }
@@ -135,14 +134,6 @@ pub fn change(cursor: &mut Cursor<'_>) -> Result<Option<Vec<KeyChange>>> {
     let foreign = parsed.foreign_keys.into_iter().map(KeyChange::AddForeign);
     let unkept = parsed.unkept_keys.into_iter().map(KeyChange::AddUnkept);
     Ok(Some(added.chain(foreign).chain(unkept).collect()))
-}
-
-fn using(cursor: &mut Cursor<'_>) -> Result<bool> {
-    let found = cursor.words("USING");
-    if found {
-        cursor.name()?;
-    }
-    Ok(found)
 }
 
 /// Parses ALGORITHM = x or LOCK = x.

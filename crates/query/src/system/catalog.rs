@@ -1,11 +1,8 @@
 //! Rows of system tables that are derived from the catalog.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use freshet_base::PartitionId;
-use freshet_meta::{Database, RESERVED_DATABASES, View, partition_text};
-use freshet_schema::key::length_of;
+use freshet_meta::{Database, RESERVED_DATABASES, View};
 use freshet_schema::types::{CHAR_LEN_MAX, TEXT_BYTES_MAX, VARCHAR_LEN_MAX};
 use freshet_schema::value::default_text;
 use freshet_schema::{
@@ -33,7 +30,7 @@ fn databases<'a>(
 }
 
 /// The wanted tables that the user may see, with their databases.
-fn stored<'a>(
+pub fn stored<'a>(
     system: &'a SystemTables,
     wanted: &'a Wanted,
 ) -> impl Iterator<Item = (&'a Arc<Database>, &'a Arc<Table>)> {
@@ -316,46 +313,6 @@ fn column_row(
     ]
 }
 
-/// The rows and bytes of each partition; none if they cannot be read, or policies hide rows.
-fn partition_sizes(system: &SystemTables, table: &Table) -> HashMap<PartitionId, (u64, u64)> {
-    if system.source.hides_rows_of(table) {
-        return HashMap::new();
-    }
-    let read = system.snapshot.table(table.id).ok().flatten();
-    read.and_then(|read| read.by_partition().ok()).unwrap_or_default()
-}
-
-pub fn partitions(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (database, table) in stored(system, wanted) {
-        let counts = partition_sizes(system, table);
-        for (place, (_, partition)) in (1_u64..).zip(table.shown_partitions()) {
-            let mut row = vec![Cell::Null; 25];
-            row[0] = CATALOG.into();
-            row[1] = database.name.as_str().into();
-            row[2] = table.name.as_str().into();
-            // MySQL has no partition where a table is not divided; Doris has one.
-            if table.form == TableForm::Olap || table.partition_by.is_some() {
-                row[3] = partition.name.as_str().into();
-                row[5] = place.into();
-            }
-            if let Some(text) = partition_text(table, partition) {
-                row[7] = text.method.into();
-                row[9] = text.expression.into();
-                row[11] = text.description.into();
-            }
-            if let Some(&(count, bytes)) = counts.get(&partition.id) {
-                let average = bytes.checked_div(count).unwrap_or(0);
-                [row[12], row[13], row[14]] = [count.into(), average.into(), bytes.into()];
-            }
-            row[18] = Cell::Time(table.created_micros);
-            row[22] = "".into();
-            rows.push(row);
-        }
-    }
-    rows
-}
-
 /// A column of a key.
 struct KeyPart {
     place: u64,
@@ -363,17 +320,19 @@ struct KeyPart {
     nullable: bool,
     /// How many of its first characters count; `None` for all.
     first: Option<u32>,
+    /// `D` for DESC.
+    order: &'static str,
 }
 
 fn key_parts(table: &Table, key: &DeclaredKey) -> Vec<KeyPart> {
     let columns = &table.schema().columns;
     let positions = key.columns.iter().filter_map(|id| {
-        let at = table.schema().position_of(*id)?;
-        Some((at, length_of(*id, columns)))
+        let column = &columns[table.schema().position_of(*id)?];
+        Some((column, key.first_shown(*id, column)))
     });
-    let parts = positions.zip(1_u64..).map(|((at, first), place)| {
-        let (column, nullable) = (columns[at].name.clone(), columns[at].nullable);
-        KeyPart { place, column, nullable, first }
+    let parts = positions.zip(1_u64..).map(|((of, first), place)| {
+        let (column, nullable, order) = (of.name.clone(), of.nullable, key.order_shown(of));
+        KeyPart { place, column, nullable, first, order }
     });
     parts.collect()
 }
@@ -386,7 +345,7 @@ pub fn statistics(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
         }
         let [count, ..] = size(system, table);
         for key in &table.declared_keys {
-            for KeyPart { place, column, nullable, first } in key_parts(table, key) {
+            for KeyPart { place, column, nullable, first, order } in key_parts(table, key) {
                 rows.push(vec![
                     CATALOG.into(),
                     database.name.as_str().into(),
@@ -396,14 +355,14 @@ pub fn statistics(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
                     key.name.as_str().into(),
                     place.into(),
                     column.into(),
-                    "A".into(),
+                    order.into(),
                     count.clone(),
                     first.map_or(Cell::Null, |first| u64::from(first).into()),
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),
                     key.index_type().into(),
                     key.part_comment().into(),
-                    table.key_comment(key).into(),
+                    (&*table.key_comment(key)).into(),
                     (if key.kind == DeclaredKeyKind::InvisibleIndex { "NO" } else { "YES" }).into(),
                     Cell::Null,
                 ]);

@@ -2,8 +2,8 @@
 
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::{
-    Cell, ServerTable, accounts, catalog, fixed, innodb, keywords, nothing, performance, roles,
-    usage,
+    Cell, ServerTable, accounts, catalog, fixed, innodb, keywords, nothing, partitions,
+    performance, roles, usage,
 };
 
 /// All system tables.
@@ -31,7 +31,7 @@ const TABLES: &[SystemTable] = &[
         #CHARACTER_MAXIMUM_LENGTH, #CHARACTER_OCTET_LENGTH, #NUMERIC_PRECISION, #NUMERIC_SCALE,
         #DATETIME_PRECISION, CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_TYPE, COLUMN_KEY, EXTRA,
         PRIVILEGES, COLUMN_COMMENT, GENERATION_EXPRESSION, #SRS_ID),
-    table!("partitions", Rows::Places(catalog::partitions), TABLE_CATALOG, TABLE_SCHEMA,
+    table!("partitions", Rows::Places(partitions::partitions), TABLE_CATALOG, TABLE_SCHEMA,
         TABLE_NAME, PARTITION_NAME, SUBPARTITION_NAME, #PARTITION_ORDINAL_POSITION,
         #SUBPARTITION_ORDINAL_POSITION, PARTITION_METHOD, SUBPARTITION_METHOD,
         PARTITION_EXPRESSION, SUBPARTITION_EXPRESSION, PARTITION_DESCRIPTION, #TABLE_ROWS,

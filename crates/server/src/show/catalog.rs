@@ -14,7 +14,6 @@ use freshet_query::result::ResultColumn;
 use freshet_query::system::{self, SystemTables};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
-use freshet_schema::key::length_of;
 use freshet_schema::value::default_text;
 use freshet_schema::{Aggregate, Collation, Column, ColumnType, DeclaredKeyKind, Table, TableForm};
 
@@ -415,9 +414,9 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 some(&key.name),
                 some(sequence + 1),
                 some(&column.name),
-                some("A"),
+                some(key.order_shown(column)),
                 None,
-                length_of(*id, &schema.columns).and_then(some),
+                key.first_shown(*id, column).and_then(some),
                 None,
                 some(if column.nullable { "YES" } else { "" }),
                 some(key.index_type()),

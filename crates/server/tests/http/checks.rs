@@ -17,6 +17,8 @@ fn create(site: &Site) {
         name: None,
         columns: vec!["a".to_owned()],
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     };

@@ -223,6 +223,8 @@ fn primary_table(site: &Site) {
         name: None,
         columns: vec!["a".to_owned()],
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     };

@@ -24,6 +24,8 @@ fn create(site: &Site) {
         name: None,
         columns: vec![column.to_owned()],
         first: Vec::new(),
+        descending: Vec::new(),
+        is_btree: false,
         comment: String::new(),
         global: None,
     };

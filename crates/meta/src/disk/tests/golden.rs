@@ -10,9 +10,10 @@ use freshet_base::{
 };
 use freshet_schema::{
     Aggregate, AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    DefaultValue, Distribution, GroupCommitMode, KeyModel, LengthUnit, Partition, PartitionBy,
-    PartitionFunction, PartitionMethod, PartitionValues, Placement, PolicyHolder, Properties,
-    RowPolicy, SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema, TimeUnit,
+    DefaultValue, Distribution, GroupCommitMode, KeyForm, KeyModel, LengthUnit, Partition,
+    PartitionBy, PartitionFunction, PartitionMethod, PartitionValues, Placement, PolicyHolder,
+    Properties, RowPolicy, SchemaHistory, Sequence, SequenceKind, Table, TableForm, TableSchema,
+    TimeUnit,
 };
 use imbl::OrdMap;
 use prost::Message;
@@ -152,6 +153,7 @@ pub(super) fn sample_table() -> Table {
             columns: vec![ColumnId(1), ColumnId(2)],
             comment: String::new(),
             global: None,
+            form: KeyForm::default(),
         }],
         history: SchemaHistory::of(vec![Arc::new(first), Arc::new(second)]).unwrap(),
         next_column: ColumnId(3),

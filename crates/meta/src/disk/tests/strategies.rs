@@ -9,7 +9,7 @@ use freshet_base::{
 };
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
-    Distribution, GlobalIndex, GroupCommitMode, KeyModel, LengthUnit, LobSize, Partition,
+    Distribution, GlobalIndex, GroupCommitMode, KeyForm, KeyModel, LengthUnit, LobSize, Partition,
     PartitionBy, PartitionExpr, PartitionMethod, PartitionValues, Placement, PolicyHolder,
     Properties, RowPolicy, SchemaHistory, Sequence, SequenceKind, Step, Table, TableForm,
     TableSchema, TimePart,
@@ -194,12 +194,8 @@ fn divided_partitions() -> impl Strategy<Value = Vec<Partition>> {
 }
 
 fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Distribution)> {
-    let kinds = [
-        DeclaredKeyKind::Primary,
-        DeclaredKeyKind::UniqueHint,
-        DeclaredKeyKind::Index,
-        DeclaredKeyKind::InvisibleIndex,
-    ];
+    use DeclaredKeyKind::{Index, InvisibleIndex, Primary, UniqueHint};
+    let kinds = [Primary, UniqueHint, Index, InvisibleIndex];
     let computed = (select(columns.clone()), text(), any::<i64>(), any::<bool>());
     let computed = computed.prop_map(|(id, text, number, nullable)| {
         let (of, big) = (ColumnType::Year, ColumnType::BigInt { unsigned: false });
@@ -214,13 +210,17 @@ fn keys(columns: Vec<ColumnId>) -> impl Strategy<Value = (Vec<DeclaredKey>, Dist
     let global = (any::<bool>(), named.clone(), option::of(clause)).prop_map(
         |(clustered, covering, placement)| GlobalIndex { clustered, covering, placement },
     );
-    let key = (select(kinds.to_vec()), [text(), text()], named.clone(), option::of(global));
-    let key = key.prop_map(|(kind, [name, comment], columns, global)| DeclaredKey {
+    let first = named.clone().prop_map(|ids| ids.into_iter().zip(1..).collect());
+    let form = (any::<bool>(), named.clone(), first)
+        .prop_map(|(is_btree, descending, first)| KeyForm { is_btree, descending, first });
+    let key = (select(kinds.to_vec()), [text(), text()], named.clone(), option::of(global), form);
+    let key = key.prop_map(|(kind, [name, comment], columns, global, form)| DeclaredKey {
         kind,
         name,
         columns,
         comment,
         global,
+        form,
     });
     let part = option::of(select(TimePart::ALL.to_vec()));
     let parts = named.clone().prop_flat_map(move |ids| {
