@@ -6,6 +6,7 @@ mod damage;
 mod ddl;
 mod definitions;
 mod ids;
+mod keyed;
 mod made;
 mod merges;
 mod metadata;
