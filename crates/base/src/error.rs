@@ -174,6 +174,7 @@ codes! {
     /// A feature of MySQL that Freshet does not have; the message names it.
     NotSupported = 1235 "42000" 501;
     VariableReadOnly = 1238 "HY000" 400;
+    WrongForeignKey = 1239 "42000" 400;
     /// A change of what is no table.
     NonUpdatableTable = 1288 "HY000" 400;
     /// An operand with the wrong number of columns.
@@ -353,6 +354,8 @@ codes! {
     PasswordPolicy = 1819 "HY000" 400;
     /// A password hash that is not in its plugin's format.
     PasswordFormat = 1827 "HY000" 400;
+    DuplicateForeignKey = 1826 "HY000" 409;
+    ColumnOfForeignKey = 1828 "HY000" 400;
     /// The password has expired, and the session must change it first.
     MustChangePassword = 1820 "HY000" 403;
     /// The password has expired, and the client cannot change it.

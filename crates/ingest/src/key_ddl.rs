@@ -45,11 +45,11 @@ pub async fn alter_keys(
     let _one = ddl.lock_definition(&state).await?;
     let catalog = engine.meta().catalog();
     let before = catalog.require(id)?;
-    let (keys, warnings) = catalog.keys_with(id, changes)?;
-    if keys == before.declared_keys {
+    let ((declared_keys, foreign_keys), warnings) = catalog.keys_with(id, changes)?;
+    if (&declared_keys, &foreign_keys) == (&before.declared_keys, &before.foreign_keys) {
         return Ok(warnings);
     }
-    let after = Table { declared_keys: keys, ..Table::clone(before) };
+    let after = Table { declared_keys, foreign_keys, ..Table::clone(before) };
     if after.indexed() == before.indexed() {
         let room = ddl.room_of_definition().await?;
         define(engine, &state, &after, room).await?;
@@ -61,7 +61,7 @@ pub async fn alter_keys(
 }
 
 async fn define(engine: &Engine, state: &Arc<TableState>, after: &Table, room: Room) -> Result<()> {
-    let change = Definition::Keys(after.declared_keys.clone());
+    let change = Definition::Keys(after.declared_keys.clone(), after.foreign_keys.clone());
     let event = MetaEvent::Define { table: state.id, change };
     engine.settler.define_tables(std::slice::from_ref(state), event, room).await
 }

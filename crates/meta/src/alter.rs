@@ -14,7 +14,7 @@ use freshet_schema::{
 use crate::catalog::Catalog;
 use crate::create::{check_comment, column};
 use crate::spec::{CheckSpec, ColumnSpec, DefaultSpec};
-use crate::{checks, generated, names, policies};
+use crate::{checks, foreign, generated, names, policies};
 
 /// Maximum number of schema versions of a table. All are kept, since rows in old files refer to
 /// theirs.
@@ -358,6 +358,7 @@ fn drop_column(table: &Table, columns: &mut Vec<Column>, name: &str) -> Result<(
     }
     check_undivided(table, id, name)?;
     check_placement(table, id, name)?;
+    foreign::check_unneeded(name, id, table)?;
     if let Some(key) = table.declared_keys.iter().find(|key| key.has(id)) {
         bail!(NotSupported, "Can not drop column '{name}': it is part of key '{}'", key.name);
     }

@@ -5,7 +5,9 @@
 //! enforced, whoever changes the catalog looks at the rows (RFC 0026).
 
 use freshet_base::{Error, Result, TableId, bail, err};
-use freshet_schema::{Column, DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableForm};
+use freshet_schema::{
+    Column, DeclaredKey, DeclaredKeyKind, ForeignKey, KeyModel, Table, TableForm,
+};
 
 use crate::alter::{SchemaChange, changed};
 use crate::catalog::{Catalog, DatabaseMode};
@@ -13,9 +15,9 @@ use crate::create::{
     add_foreign, check_table, check_unique, check_unique_count, check_unique_global, declared_key,
     key_warning, looked_up, made_global_of, make_hint, rank,
 };
-use crate::names;
 use crate::spec::{DeclaredKeySpec, ForeignKeySpec, UnkeptKeySpec};
 use crate::unkept::unkept;
+use crate::{foreign, names};
 
 /// Maximum number of keys of a table, as in MySQL.
 const KEYS_MAX: usize = 64;
@@ -23,6 +25,9 @@ const KEYS_MAX: usize = 64;
 /// What is said to who makes a unique key invisible.
 pub const INVISIBLE_UNIQUE: &str =
     "This version of Freshet doesn't yet support INVISIBLE of a unique key";
+
+/// The keys of a table, and its foreign keys.
+pub type Keys = (Vec<DeclaredKey>, Vec<ForeignKey>);
 
 /// A change of the keys of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,7 +41,6 @@ pub enum KeyChange {
     },
     /// ENABLE KEYS: all unique keys that are not enforced yet are from there on.
     Enforce,
-    /// Foreign keys are not kept, so this has no effect.
     DropForeign {
         name: String,
     },
@@ -64,11 +68,7 @@ impl Catalog {
     /// # Errors
     /// 1061, 1068, 1072, 1075, 1091 and 1503 for changes that do not fit the table; 1235 for
     /// changes of its primary key, and for unique keys that cannot be enforced.
-    pub fn keys_with(
-        &self,
-        id: TableId,
-        changes: &[KeyChange],
-    ) -> Result<(Vec<DeclaredKey>, Vec<String>)> {
+    pub fn keys_with(&self, id: TableId, changes: &[KeyChange]) -> Result<(Keys, Vec<String>)> {
         let table = self.require(id)?;
         self.check_no_temporary(table)?;
         let (changes, notes) = made_global_of(table, changes, self.mode_of(table));
@@ -91,7 +91,7 @@ impl Catalog {
         self.check_no_temporary(&table)?;
         let (keys, _) = made_global_of(&table, keys, self.mode_of(&table));
         let (first, last): (Vec<_>, Vec<_>) = keys.into_iter().partition(KeyChange::is_first);
-        table.declared_keys = keys_with(&table, &first)?.0;
+        (table.declared_keys, table.foreign_keys) = keys_with(&table, &first)?.0;
         table.history = table.history.with(changed(&table, columns)?);
         keys_with(&table, &last)?;
         Ok(())
@@ -103,23 +103,22 @@ impl Catalog {
     }
 }
 
-fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, Vec<String>)> {
-    let mut keys = table.declared_keys.clone();
+fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Keys, Vec<String>)> {
+    let (mut keys, mut foreign) = (table.declared_keys.clone(), table.foreign_keys.clone());
     let mut warnings = Vec::new();
     for change in changes {
         match change {
             KeyChange::Add(written) => warnings.extend(add(table, &mut keys, written)?),
             KeyChange::AddForeign(written) => {
-                warnings.push(add_foreign(&mut keys, written, &table.schema().columns)?);
+                let (columns, known) = (&table.schema().columns, (&mut keys, &mut foreign));
+                warnings.push(add_foreign(&table.name, known, written, columns)?);
             }
             KeyChange::AddUnkept(written) => {
                 warnings.push(unkept(written, &table.schema().columns)?);
             }
             KeyChange::Drop { name } => drop(table, &mut keys, name)?,
             KeyChange::Enforce => enforce(table, &mut keys)?,
-            KeyChange::DropForeign { name } => {
-                warnings.push(format!("foreign keys are not kept, so '{name}' is not there"));
-            }
+            KeyChange::DropForeign { name } => foreign::drop(name, &mut foreign)?,
             KeyChange::Rename { from, to } => rename(table, &mut keys, from, to)?,
             KeyChange::Show { name, visible } => show(table, &mut keys, name, *visible)?,
         }
@@ -139,7 +138,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Vec<DeclaredKey>, 
             counted.name
         );
     }
-    Ok((keys, warnings))
+    Ok(((keys, foreign), warnings))
 }
 
 fn add(

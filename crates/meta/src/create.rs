@@ -4,8 +4,8 @@ use freshet_base::{ColumnId, Result, SchemaVersion, bail, err};
 use freshet_schema::key::{KEY_BYTES_MAX, is_of};
 use freshet_schema::{
     BUCKETS_MAX, COLUMNS_MAX, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind,
-    Distribution, KeyModel, PartitionBy, Placement, Properties, ROW_ID, TABLETS_MAX, TableForm,
-    TableSchema,
+    Distribution, ForeignKey, KeyModel, PartitionBy, Placement, Properties, ROW_ID, TABLETS_MAX,
+    TableForm, TableSchema,
 };
 
 use crate::dynamic::Dynamic;
@@ -14,7 +14,7 @@ use crate::spec::{
     TableSpec,
 };
 use crate::unkept::unkept;
-use crate::{checks, generated, names, properties};
+use crate::{checks, foreign, generated, names, properties};
 
 mod aggregate;
 mod auto_global;
@@ -72,6 +72,7 @@ pub struct Planned {
     pub key_columns: usize,
     /// The keys in MySQL syntax.
     pub declared_keys: Vec<DeclaredKey>,
+    pub foreign_keys: Vec<ForeignKey>,
     pub distribution: Distribution,
     pub placement: Option<Placement>,
     pub partition_by: Option<PartitionBy>,
@@ -107,8 +108,10 @@ impl Planned {
             properties::create(key_model, &spec.properties)?;
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
         warnings.extend(collation::of_divided(spec, &mut columns)?);
+        let mut foreign_keys = Vec::new();
         for foreign in &spec.foreign_keys {
-            warnings.push(add_foreign(&mut declared_keys, foreign, &columns)?);
+            let known = (&mut declared_keys, &mut foreign_keys);
+            warnings.push(add_foreign(&spec.name, known, foreign, &columns)?);
         }
         for key in &spec.unkept_keys {
             warnings.push(unkept(key, &columns)?);
@@ -153,6 +156,7 @@ impl Planned {
             collation: default_collation(spec),
             key_columns,
             declared_keys,
+            foreign_keys,
             properties,
             warnings,
         })
@@ -461,18 +465,19 @@ pub(crate) fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> 
     Some(format!("{kind} is kept as information and not enforced: equal keys are all stored"))
 }
 
-/// Adds the index that MySQL makes for a foreign key, unless a key begins with its columns.
-/// Returns a warning that the foreign key itself is not kept.
+/// Adds a foreign key of `table`, and the index that MySQL makes for it unless a key begins with
+/// its columns. Returns a warning that it is not enforced.
 pub(crate) fn add_foreign(
-    keys: &mut Vec<DeclaredKey>,
+    table: &str,
+    (keys, known): (&mut Vec<DeclaredKey>, &mut Vec<ForeignKey>),
     written: &ForeignKeySpec,
     columns: &[Column],
 ) -> Result<String> {
-    let ForeignKeySpec { name, columns: named, references } = written;
+    let warning = foreign::add(table, written, columns, known)?;
     let index = DeclaredKeySpec {
         kind: DeclaredKeyKind::Index,
-        name: name.clone(),
-        columns: named.clone(),
+        name: written.name.clone(),
+        columns: written.columns.clone(),
         first: Vec::new(),
         descending: Vec::new(),
         is_btree: false,
@@ -481,19 +486,12 @@ pub(crate) fn add_foreign(
     };
     let free = DeclaredKeySpec { name: None, ..index.clone() };
     let taken = |name: &String| keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
-    let index = if name.as_ref().is_some_and(taken) { &free } else { &index };
+    let index = if written.name.as_ref().is_some_and(taken) { &free } else { &index };
     let key = declared_key(index, columns, keys)?;
-    let shown = match name {
-        Some(name) => format!("FOREIGN KEY '{name}'"),
-        None => format!("FOREIGN KEY ({})", named.join(", ")),
-    };
     if !keys.iter().any(|other| other.columns.starts_with(&key.columns)) {
         keys.push(key);
     }
-    Ok(format!(
-        "{shown} is not enforced and not kept: rows may name rows of '{references}' that are not \
-         there, and what its ON DELETE and ON UPDATE say is not done"
-    ))
+    Ok(warning)
 }
 
 fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Result<Distribution> {

@@ -192,6 +192,7 @@ impl Meta {
             key_model: planned.key_model,
             key_columns: planned.key_columns,
             declared_keys: planned.declared_keys,
+            foreign_keys: planned.foreign_keys,
             history: SchemaHistory::new(planned.schema),
             next_column: last.map_or(ColumnId(1), ColumnId::next),
             partition_by: planned.partition_by,

@@ -12,6 +12,7 @@
 mod catalog;
 mod column;
 mod event;
+mod foreign;
 mod log;
 mod number;
 mod partition;

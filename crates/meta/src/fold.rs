@@ -425,7 +425,10 @@ impl Fold {
             }
             Definition::Sequence(_) if table.sequence.is_none() => return false,
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
-            Definition::Keys(keys) => next.declared_keys.clone_from(keys),
+            Definition::Keys(keys, foreign) => {
+                next.declared_keys.clone_from(keys);
+                next.foreign_keys.clone_from(foreign);
+            }
             Definition::Policies(policies) => next.policies.clone_from(policies),
             Definition::Partitions(partitions) => return self.divide(id, partitions, None),
             Definition::Schema(schema) => {

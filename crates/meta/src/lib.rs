@@ -27,6 +27,7 @@ mod ddl;
 pub mod disk;
 mod dynamic;
 mod fold;
+mod foreign;
 mod format;
 mod generated;
 mod ids;

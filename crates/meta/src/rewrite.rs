@@ -4,13 +4,15 @@
 //! The clauses change the statement that would create the table, so that everything that they may
 //! not do is said as CREATE TABLE says it.
 
-use freshet_base::{ColumnId, Result, bail, err};
+use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_schema::convert::Source;
 use freshet_schema::{Column, DeclaredKeyKind, RowPolicy, Table, TableForm};
 
 use crate::alter::{ColumnPlace, SchemaChange};
 use crate::alter_keys::{KeyChange, can_have_row_ids};
-use crate::spec::{ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, TableSpec};
+use crate::spec::{
+    ColumnSpec, DeclaredKeySpec, DefaultSpec, DistributionSpec, ForeignKeySpec, TableSpec,
+};
 
 mod combined;
 mod divide;
@@ -271,6 +273,7 @@ impl Edit<'_> {
             );
         }
         self.check_not_covered(name)?;
+        self.check_unneeded(name)?;
         for key in &mut self.spec.declared_keys {
             key.columns.retain(|known| !is(known, name));
             key.first.retain(|(known, _)| !is(known, name));
@@ -305,6 +308,7 @@ impl Edit<'_> {
             let covering = key.global.as_mut().map(|global| &mut global.covering);
             std::iter::once(&mut key.columns).chain(covering)
         });
+        let keys = keys.chain(spec.foreign_keys.iter_mut().map(|key| &mut key.columns));
         let lists = keys.chain(spec.key.iter_mut().map(|key| &mut key.columns));
         let lists = lists.chain(spec.partition_by.iter_mut().map(|by| &mut by.columns));
         let hashed = spec.distribution.iter_mut().filter_map(|by| match by {
@@ -419,7 +423,14 @@ impl Edit<'_> {
                 }
                 self.spec.declared_keys[at].name = Some(to.clone());
             }
-            KeyChange::DropForeign { .. } => {}
+            KeyChange::DropForeign { name } => {
+                let known = self.spec.foreign_keys.len();
+                let is_other = |one: &str| !is(one, name);
+                self.spec.foreign_keys.retain(|key| key.name.as_deref().is_none_or(is_other));
+                if self.spec.foreign_keys.len() == known {
+                    return Err(no_such_key(name));
+                }
+            }
             KeyChange::Enforce if can_have_row_ids(self.table) => self.enforce(),
             KeyChange::Enforce | KeyChange::Show { .. } => return Ok(false),
         }
@@ -470,9 +481,7 @@ impl Edit<'_> {
             _ => key.name.as_deref().is_some_and(|known| is(known, name)),
         };
         let at = self.spec.declared_keys.iter().position(is_it);
-        at.ok_or_else(|| {
-            err!(CannotDropColumn, "Can't DROP '{name}'; check that column/key exists")
-        })
+        at.ok_or_else(|| no_such_key(name))
     }
 
     fn is_of_key(&self, name: &str) -> bool {
@@ -510,6 +519,19 @@ impl Edit<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Refuses to drop a column of a foreign key.
+    fn check_unneeded(&self, name: &str) -> Result<()> {
+        let has_it = |key: &&ForeignKeySpec| key.columns.iter().any(|known| is(known, name));
+        match self.spec.foreign_keys.iter().find(has_it) {
+            Some(key) => bail!(
+                ColumnOfForeignKey,
+                "Cannot drop column '{name}': needed in a foreign key constraint '{}'",
+                key.name.as_deref().unwrap_or_default()
+            ),
+            None => Ok(()),
+        }
     }
 
     fn check_not_covered(&self, name: &str) -> Result<()> {
@@ -556,6 +578,10 @@ impl Edit<'_> {
         }
         Ok(())
     }
+}
+
+fn no_such_key(name: &str) -> Error {
+    err!(CannotDropColumn, "Can't DROP '{name}'; check that column/key exists")
 }
 
 #[cfg(test)]

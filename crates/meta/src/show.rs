@@ -6,7 +6,7 @@ use freshet_base::ColumnId;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    GlobalIndex, KeyModel, Properties, Table, TableForm, TableSchema,
+    ForeignKey, GlobalIndex, KeyModel, Properties, ReferenceAction, Table, TableForm, TableSchema,
 };
 
 use crate::properties;
@@ -21,6 +21,7 @@ pub use partition::{HashedText, PartitionText, hashed_text, partition_text};
 pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
     let mut lines = table.schema().shown().iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
+    lines.extend(table.foreign_keys.iter().map(|key| foreign_key(key, table)));
     lines.extend(table.schema().checks.iter().map(check));
     let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
     // Only temporary tables are shown without being listed.
@@ -175,6 +176,32 @@ fn global_index(
     line += &comment(key);
     if key.kind == DeclaredKeyKind::InvisibleIndex {
         line += " /*!80000 INVISIBLE */";
+    }
+    line
+}
+
+fn foreign_key(key: &ForeignKey, table: &Table) -> String {
+    let list =
+        |names: &[&str]| names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+    let columns = key.columns.iter().map(|id| {
+        let at = table.schema().position_of(*id).expect("columns of a foreign key are not dropped");
+        table.schema().columns[at].name.as_str()
+    });
+    let referenced = key.referenced.iter().map(String::as_str).collect::<Vec<_>>();
+    let database = key.database.as_ref().map(|name| quoted(name) + ".").unwrap_or_default();
+    let mut line = format!(
+        "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {database}{} ({})",
+        quoted(&key.name),
+        list(&columns.collect::<Vec<_>>()),
+        quoted(&key.table),
+        list(&referenced)
+    );
+    for (event, action) in [(" ON DELETE ", key.on_delete), (" ON UPDATE ", key.on_update)] {
+        // As in MySQL, which does not show what holds without words.
+        if action != ReferenceAction::NoAction {
+            line += event;
+            line += action.words();
+        }
     }
     line
 }

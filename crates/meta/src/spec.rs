@@ -2,7 +2,7 @@
 
 use freshet_schema::{
     Aggregate, AutoPartition, Collation, ColumnType, DeclaredKeyKind, DefaultValue, LobSize,
-    PartitionFunction, PartitionMethod, Step, TableForm, TimePart, TimeUnit,
+    PartitionFunction, PartitionMethod, ReferenceAction, Step, TableForm, TimePart, TimeUnit,
 };
 
 /// The DEFAULT clause.
@@ -176,8 +176,14 @@ pub struct ForeignKeySpec {
     /// The name of the constraint, if given.
     pub name: Option<String>,
     pub columns: Vec<String>,
+    /// The database of the table that it references, if written.
+    pub database: Option<String>,
     /// The table that it references, as written.
-    pub references: String,
+    pub table: String,
+    /// The columns that it references.
+    pub referenced: Vec<String>,
+    pub on_delete: ReferenceAction,
+    pub on_update: ReferenceAction,
 }
 
 /// FULLTEXT KEY or SPATIAL KEY in the list of columns.

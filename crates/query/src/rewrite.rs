@@ -61,6 +61,7 @@ pub fn query(
     (session, types): (&Session<'_>, &VariableTypes),
 ) -> Result<Rewritten> {
     let names = select::outer_names(query, texts);
+    tables::before_columns(query);
     let mut rewriter = Rewriter::new(session);
     let assigned = assign::variables_assigned(query).into_iter();
     rewriter.assigned = assigned.map(|name| (types.get(&name).copied(), name)).collect();

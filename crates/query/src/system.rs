@@ -3,6 +3,7 @@
 mod accounts;
 mod catalog;
 mod columns;
+mod constraints;
 mod fixed;
 mod innodb;
 mod keywords;

@@ -33,6 +33,7 @@ impl Table {
             key_model: KeyModel::Duplicate,
             key_columns: 1,
             declared_keys: Vec::new(),
+            foreign_keys: Vec::new(),
             history: SchemaHistory::new(schema),
             next_column: ColumnId(last.unwrap_or(0) + 1),
             partition_by: None,

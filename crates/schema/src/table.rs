@@ -9,6 +9,7 @@ use crate::aggregate::Aggregate;
 use crate::check::Check;
 use crate::collation::Collation;
 use crate::distribution::Distribution;
+use crate::foreign::ForeignKey;
 use crate::generated::Generated;
 use crate::global::GlobalIndex;
 use crate::key_form::KeyForm;
@@ -271,10 +272,6 @@ impl DeclaredKeyKind {
     }
 }
 
-/// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
-/// remains valid in MySQL.
-pub const NOT_ENFORCED: &str = "not enforced";
-
 /// A key of a table in MySQL syntax; [`Table::enforces`] says which are enforced, others are shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeclaredKey {
@@ -453,6 +450,8 @@ pub struct Table {
     pub key_columns: usize,
     /// Keys in MySQL syntax; see [`Self::enforces`].
     pub declared_keys: Vec<DeclaredKey>,
+    /// Those that are shown; none is enforced.
+    pub foreign_keys: Vec<ForeignKey>,
     pub history: SchemaHistory,
     /// The id of the next column that is added.
     pub next_column: ColumnId,

@@ -4,6 +4,10 @@ use freshet_base::ColumnId;
 
 use crate::{DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableSchema};
 
+/// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
+/// remains valid in MySQL.
+pub const NOT_ENFORCED: &str = "not enforced";
+
 impl TableSchema {
     /// Whether these columns have the same bytes in keys of rows of both.
     pub fn has_same(&self, other: &Self, columns: &[ColumnId]) -> bool {

@@ -1,3 +1,5 @@
+use freshet_schema::ReferenceAction;
+
 use super::*;
 use crate::Meta;
 use crate::test::{meta, spec};
@@ -34,7 +36,7 @@ fn rename_to(from: &str, to: &str) -> KeyChange {
 }
 
 fn names(meta: &Meta, id: TableId, changes: &[KeyChange]) -> Vec<String> {
-    let (keys, _) = meta.catalog().keys_with(id, changes).unwrap();
+    let ((keys, _), _) = meta.catalog().keys_with(id, changes).unwrap();
     keys.into_iter().map(|key| key.name).collect()
 }
 
@@ -75,25 +77,54 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(refused(&meta, TableId(999), &[]), 1146);
 }
 
+fn foreign(name: Option<&str>, column: &str) -> KeyChange {
+    KeyChange::AddForeign(ForeignKeySpec {
+        name: name.map(str::to_owned),
+        columns: vec![column.to_owned()],
+        database: None,
+        table: "other".to_owned(),
+        referenced: vec!["id".to_owned()],
+        on_delete: ReferenceAction::Cascade,
+        on_update: ReferenceAction::NoAction,
+    })
+}
+
+fn drop_foreign(name: &str) -> KeyChange {
+    KeyChange::DropForeign { name: name.to_owned() }
+}
+
 #[test]
-fn a_foreign_key_leaves_an_index_and_a_warning() {
+fn a_foreign_key_is_kept_with_an_index_and_a_warning() {
     let meta = meta();
     let id = table(&meta);
-    let foreign = |name: Option<&str>, column: &str| {
-        KeyChange::AddForeign(ForeignKeySpec {
-            name: name.map(str::to_owned),
-            columns: vec![column.to_owned()],
-            references: "other".to_owned(),
-        })
-    };
-    let all = [foreign(Some("f"), "score"), foreign(None, "score"), foreign(Some("F"), "name")];
-    assert_eq!(names(&meta, id, &all), ["f", "name"], "a name or an index may be there already");
-    let (_, warnings) = meta.catalog().keys_with(id, &all).unwrap();
-    assert!(warnings[0].starts_with("FOREIGN KEY 'f' is not enforced"), "{warnings:?}");
-    assert!(warnings[1].starts_with("FOREIGN KEY (score) is not enforced"), "{warnings:?}");
+    let all = [
+        foreign(Some("f"), "score"),
+        foreign(None, "score"),
+        index("g", &["id"]),
+        foreign(Some("G"), "name"),
+    ];
+    assert_eq!(names(&meta, id, &all), ["f", "g", "name"], "an index or its name may be there");
+    let ((_, kept), warnings) = meta.catalog().keys_with(id, &all).unwrap();
+    let automatic = format!("{}_ibfk_1", meta.catalog().require(id).unwrap().name);
+    assert_eq!(kept.iter().map(|key| &*key.name).collect::<Vec<_>>(), ["f", &automatic, "G"]);
+    assert_eq!(kept[0].on_delete, ReferenceAction::Cascade);
+    assert!(warnings[0].contains("'f' is kept as information and not enforced"), "{warnings:?}");
+    let dropped = [&all[..], &[drop_foreign("F"), drop_foreign(&automatic)]].concat();
+    let ((keys, kept), _) = meta.catalog().keys_with(id, &dropped).unwrap();
+    assert_eq!((keys.len(), kept.len()), (3, 1), "indexes stay, as in MySQL");
+}
+
+#[test]
+fn foreign_keys_that_do_not_fit_are_refused() {
+    let meta = meta();
+    let id = table(&meta);
+    let twice = [foreign(Some("f"), "score"), foreign(Some("F"), "name")];
+    assert_eq!(refused(&meta, id, &twice), 1826);
     assert_eq!(refused(&meta, id, &[foreign(None, "nope")]), 1072);
-    let dropped = KeyChange::DropForeign { name: "f".to_owned() };
-    assert_eq!(names(&meta, id, &[dropped]), [""; 0]);
+    assert_eq!(refused(&meta, id, &[drop_foreign("f")]), 1091);
+    let KeyChange::AddForeign(written) = foreign(None, "score") else { unreachable!() };
+    let more = ForeignKeySpec { referenced: vec!["a".to_owned(), "b".to_owned()], ..written };
+    assert_eq!(refused(&meta, id, &[KeyChange::AddForeign(more)]), 1239);
 }
 
 #[test]

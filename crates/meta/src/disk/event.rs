@@ -8,6 +8,7 @@ use freshet_base::{
 use freshet_schema::{Collation, Properties, Sequence, Table, TableSchema};
 use prost::{Message, Oneof};
 
+use super::foreign::ForeignKeyForm;
 use super::partition::{PartitionsForm, from_partitions_form, partitions_form};
 use super::policy::PolicyForm;
 use super::rowset::{MarkFileForm, RowsetForm};
@@ -201,6 +202,8 @@ pub struct PoliciesForm {
 pub struct KeysForm {
     #[prost(message, repeated, tag = "1")]
     keys: Vec<DeclaredKeyForm>,
+    #[prost(message, repeated, tag = "2")]
+    foreign: Vec<ForeignKeyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -396,7 +399,9 @@ impl OnDisk for Definition {
             }
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
-            Self::Keys(keys) => ChangeForm::Keys(KeysForm { keys: forms(keys) }),
+            Self::Keys(keys, foreign) => {
+                ChangeForm::Keys(KeysForm { keys: forms(keys), foreign: forms(foreign) })
+            }
             Self::Partitions(partitions) => ChangeForm::Partitions(partitions_form(partitions)),
             Self::Policies(policies) => {
                 ChangeForm::Policies(PoliciesForm { policies: forms(policies) })
@@ -424,7 +429,9 @@ impl OnDisk for Definition {
                 TableSchema::from_form(form).map(Arc::new).map(Self::Schema)
             }
             ChangeForm::Sequence(form) => Sequence::from_form(form).map(Self::Sequence),
-            ChangeForm::Keys(form) => from_forms(form.keys).map(Self::Keys),
+            ChangeForm::Keys(form) => {
+                Ok(Self::Keys(from_forms(form.keys)?, from_forms(form.foreign)?))
+            }
             ChangeForm::Partitions(form) => from_partitions_form(form).map(Self::Partitions),
             ChangeForm::Policies(form) => from_forms(form.policies).map(Self::Policies),
         }

@@ -12,6 +12,7 @@ use freshet_schema::{
 use prost::{Message, Oneof};
 
 use super::column::ColumnForm;
+use super::foreign::ForeignKeyForm;
 use super::partition::{ExprForm, PartitionByForm, PartitionForm, check_partitions};
 use super::policy::PolicyForm;
 use super::sequence::SequenceForm;
@@ -70,6 +71,8 @@ pub struct TableForm {
     /// If they are others than those of the first partition.
     #[prost(uint32, optional, tag = "26")]
     buckets: Option<u32>,
+    #[prost(message, repeated, tag = "29")]
+    foreign_keys: Vec<ForeignKeyForm>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -243,6 +246,7 @@ impl OnDisk for Table {
             sequence: self.sequence.as_ref().map(Sequence::form),
             partition_by: self.partition_by.as_ref().map(PartitionBy::form),
             policies: forms(&self.policies),
+            foreign_keys: forms(&self.foreign_keys),
         }
     }
 
@@ -281,6 +285,7 @@ impl OnDisk for Table {
             sequence: form.sequence.map(Sequence::from_form).transpose()?,
             partition_by: form.partition_by.map(PartitionBy::from_form).transpose()?,
             policies: from_forms(form.policies)?,
+            foreign_keys: from_forms(form.foreign_keys)?,
         };
         check(&table)?;
         Ok(table)

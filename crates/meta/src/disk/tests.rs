@@ -2,6 +2,7 @@ mod accounts;
 mod collation;
 mod columns;
 mod division;
+mod foreign;
 mod global_keys;
 mod golden;
 mod notes;

@@ -6,7 +6,8 @@ use freshet_base::{
     DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId, Version,
 };
 use freshet_schema::{
-    Collation, DeclaredKey, Partition, Properties, RowPolicy, Sequence, Table, TableSchema,
+    Collation, DeclaredKey, ForeignKey, Partition, Properties, RowPolicy, Sequence, Table,
+    TableSchema,
 };
 
 use crate::ids::IdEnds;
@@ -90,8 +91,9 @@ pub enum Definition {
     Schema(Arc<TableSchema>),
     /// ALTER SEQUENCE.
     Sequence(Sequence),
-    /// CREATE and DROP INDEX: all keys that the table has behind it.
-    Keys(Vec<DeclaredKey>),
+    /// CREATE and DROP INDEX, ALTER .. ADD and DROP FOREIGN KEY: all keys and all foreign keys that
+    /// the table has behind it.
+    Keys(Vec<DeclaredKey>, Vec<ForeignKey>),
     /// The partitions that it has from there on: those with ids that it had keep their rows.
     Partitions(Vec<Partition>),
     /// CREATE and DROP ROW POLICY: all policies that it has from there on.

@@ -9,6 +9,9 @@ use freshet_schema::Table;
 use super::{Definition, Fold, MetaEvent, Moved};
 use crate::names;
 
+/// A database, and a table in it.
+type Place = (String, String);
+
 impl Fold {
     /// The places of tables that stay in their databases; `None` if one does not exist.
     pub(super) fn placed(&self, tables: &[(TableId, String)]) -> Option<Vec<Moved>> {
@@ -33,11 +36,45 @@ impl Fold {
         if names.len() < listed.len() || !self.in_the_way(moved).is_empty() {
             return false;
         }
+        let places = next.iter().filter_map(|table| self.place_behind(table)).collect::<Vec<_>>();
         // All of them first: one may take the name of another.
         let catalog = Arc::make_mut(&mut self.catalog);
         next.iter().for_each(|table| catalog.remove_table(table.id));
         next.into_iter().for_each(|table| self.put_table(table));
+        self.follow(&places);
         true
+    }
+
+    /// The place of a table before and behind a RENAME, unless it is unlisted.
+    fn place_behind(&self, table: &Table) -> Option<(Place, Place)> {
+        let before = self.catalog.table_by_id(table.id).filter(|table| !table.unlisted)?;
+        let place =
+            |table: &Table| (self.catalog.database_name(table).to_owned(), table.name.clone());
+        Some((place(before), place(table)))
+    }
+
+    /// Lets foreign keys name the tables that they reference as these are called now, as in MySQL.
+    fn follow(&mut self, places: &[(Place, Place)]) {
+        let holders = self.catalog.tables().filter(|table| !table.foreign_keys.is_empty());
+        for table in holders.cloned().collect::<Vec<_>>() {
+            let home = self.catalog.database_name(&table).to_owned();
+            let is_it = |place: &&(Place, Place)| place.1 == (home.clone(), table.name.clone());
+            // A name without its database is one of the database that the table was in.
+            let home_before = places.iter().find(is_it).map_or(&home, |(before, _)| &before.0);
+            let mut next = Table::clone(&table);
+            for key in &mut next.foreign_keys {
+                let database = key.database.as_ref().unwrap_or(home_before).clone();
+                let named = (database, key.table.clone());
+                let place = places.iter().find(|(before, _)| *before == named);
+                let (database, name) = place.map_or(named, |(_, now)| now.clone());
+                let is_at_home = database == home && key.database.is_none();
+                key.database = if is_at_home { None } else { Some(database) };
+                key.table = name;
+            }
+            if next.foreign_keys != table.foreign_keys {
+                self.put_table(Arc::new(next));
+            }
+        }
     }
 
     /// The listed tables that have one of these names and are not renamed themselves.

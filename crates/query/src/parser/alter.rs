@@ -292,6 +292,8 @@ fn change(cursor: &mut Cursor<'_>, clauses: &mut Clauses) -> Result<()> {
         }
         cursor.words("COLUMN");
         changes.push(SchemaChange::DropColumn { name: cursor.name()? });
+        // Words that MySQL reads, and that mean nothing there either.
+        cursor.one_of(&["RESTRICT", "CASCADE"]);
         return Ok(());
     }
     if cursor.words("RENAME COLUMN") {

@@ -6,13 +6,13 @@ use freshet_base::{Result, bail, err};
 use freshet_meta::{
     CheckSpec, ColumnSpec, ForeignKeySpec, GeneratedSpec, INVISIBLE_UNIQUE, UnkeptKeySpec,
 };
-use freshet_schema::{ColumnType, DeclaredKeyKind};
+use freshet_schema::{ColumnType, DeclaredKeyKind, ReferenceAction};
 use sqlparser::ast::Expr;
 use sqlparser::tokenizer::Token;
 
 use super::cursor::{Cursor, refuse};
 use super::load::load_condition;
-use crate::syntax::Scalar;
+use crate::syntax::{Scalar, TableName};
 use crate::visit::{visit_expressions, visit_expressions_mut};
 
 /// Whether a CHECK comes next, with or without its name, or another constraint with one.
@@ -35,24 +35,25 @@ pub fn foreign_key(cursor: &mut Cursor<'_>) -> Result<ForeignKeySpec> {
     let is_named = !matches!(cursor.peek().token, Token::LParen);
     let name = if is_named { Some(cursor.name()?) } else { None };
     let columns = cursor.in_parens(key_part)?;
-    cursor.expect_words("REFERENCES")?;
-    Ok(ForeignKeySpec { name, columns, references: references(cursor)? })
+    let found = references(cursor)?;
+    Ok(ForeignKeySpec { name, columns, ..found })
 }
 
-/// Parses the part behind REFERENCES; returns the table.
-pub fn references(cursor: &mut Cursor<'_>) -> Result<String> {
-    let table = cursor.table()?.table;
-    if matches!(cursor.peek().token, Token::LParen) {
-        cursor.in_parens(key_part)?;
-    }
+/// Parses REFERENCES and what is behind it; the key has no columns of its own then.
+pub fn references(cursor: &mut Cursor<'_>) -> Result<ForeignKeySpec> {
+    cursor.expect_words("REFERENCES")?;
+    let TableName { database, table, .. } = cursor.table()?;
+    let is_next = matches!(cursor.peek().token, Token::LParen);
+    let referenced = if is_next { cursor.in_parens(key_part)? } else { Vec::new() };
     cursor.one_of(&["MATCH FULL", "MATCH PARTIAL", "MATCH SIMPLE"]);
-    while cursor.one_of(&["ON DELETE", "ON UPDATE"]).is_some() {
-        let actions = ["RESTRICT", "CASCADE", "SET NULL", "NO ACTION", "SET DEFAULT"];
-        if cursor.one_of(&actions).is_none() {
-            return Err(cursor.error());
-        }
+    let (mut on_delete, mut on_update) = Default::default();
+    while let Some(event) = cursor.one_of(&["ON DELETE", "ON UPDATE"]) {
+        let action = ReferenceAction::ALL.into_iter().find(|action| cursor.words(action.words()));
+        let action = action.ok_or_else(|| cursor.error())?;
+        *(if event == "ON DELETE" { &mut on_delete } else { &mut on_update }) = action;
     }
-    Ok(table)
+    let (name, columns) = (None, Vec::new());
+    Ok(ForeignKeySpec { name, columns, database, table, referenced, on_delete, on_update })
 }
 
 /// Parses `FULLTEXT [KEY] [name] (columns)`, or the same of SPATIAL, if that is next.

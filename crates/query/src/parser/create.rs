@@ -93,7 +93,9 @@ pub fn element(
 ) -> Result<()> {
     let word = cursor.peek_word(0).unwrap_or_default();
     let second = cursor.peek_word(1).unwrap_or_default();
-    let parens = matches!(cursor.parser.peek_nth_token_ref(1).token, Token::LParen);
+    let behind = &cursor.parser.peek_nth_token_ref(1).token;
+    let parens = matches!(behind, Token::LParen);
+    let is_quoted = matches!(behind, Token::Word(word) if word.quote_style.is_some());
     let key = second == "KEY" || second == "INDEX" || parens;
     match word.as_str() {
         "CONSTRAINT" => {
@@ -113,7 +115,7 @@ pub fn element(
             Ok(())
         }
         "PRIMARY" if second == "KEY" => declared(cursor, spec, DeclaredKeyKind::Primary),
-        "UNIQUE" if key || cursor.peek_word(1).is_some() && !is_type(&second) => {
+        "UNIQUE" if key || is_quoted || !second.is_empty() && !is_type(&second) => {
             declared(cursor, spec, DeclaredKeyKind::Unique)
         }
         "GLOBAL" | "CLUSTERED" | "LOCAL" if second == "KEY" || second == "INDEX" => {
@@ -300,7 +302,7 @@ pub fn column(
             column.of_charset = Some(collation);
         } else if let Some(function) = cursor.one_of(&Aggregate::ALL.map(Aggregate::name)) {
             column.aggregate = Aggregate::parse(function);
-        } else if cursor.words("REFERENCES") {
+        } else if cursor.peek_word(0).as_deref() == Some("REFERENCES") {
             // MySQL takes no foreign key from the definition of a column either.
             constraint::references(cursor)?;
         } else if constraint::generated(cursor, &mut column)?

@@ -1,10 +1,16 @@
 //! The names of tables, and `t.*` where FROM names the table with its database.
 
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::ops::ControlFlow;
+
 use freshet_meta::is_reserved_database;
 use sqlparser::ast::{
-    ObjectName, ObjectNamePart, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor,
-    TableWithJoins,
+    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, Visitor,
 };
+
+use crate::visit::{visit_expressions_mut, walk};
 
 /// Converts names in system databases, which are case-insensitive, to lower case.
 pub fn relation(name: &mut ObjectName) {
@@ -19,6 +25,62 @@ pub fn relation(name: &mut ObjectName) {
             }
             ident.quote_style = Some('`');
         }
+    }
+}
+
+/// Converts the names of system tables before those of columns to lower case, as [`relation`] does
+/// where FROM names them: `SELECT TABLES.TABLE_NAME FROM information_schema.TABLES`.
+pub fn before_columns(query: &mut Query) {
+    let mut found = SystemNames::default();
+    let ControlFlow::Continue(()) = walk(query, &mut found);
+    if found.tables.is_empty() {
+        return;
+    }
+    let is_table = |ident: &Ident| {
+        let lower = ident.value.to_lowercase();
+        found.tables.contains(&lower) && !found.aliases.contains(&ident.value)
+    };
+    let _ = visit_expressions_mut(query, |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr {
+            match &mut parts[..] {
+                [table, _] if is_table(table) => table.value = table.value.to_lowercase(),
+                [database, table, _] if is_reserved_database(&database.value) => {
+                    database.value = database.value.to_lowercase();
+                    table.value = table.value.to_lowercase();
+                }
+                _ => {}
+            }
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// The names of system tables that a query reads without an alias, in lower case, and all aliases.
+#[derive(Default)]
+struct SystemNames {
+    tables: HashSet<String>,
+    aliases: HashSet<String>,
+}
+
+impl Visitor for SystemNames {
+    type Break = Infallible;
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
+        let TableFactor::Table { name, alias, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        match (alias, &name.0[..]) {
+            (Some(alias), _) => {
+                self.aliases.insert(alias.name.value.clone());
+            }
+            (None, [ObjectNamePart::Identifier(database), ObjectNamePart::Identifier(table)])
+                if is_reserved_database(&database.value) =>
+            {
+                self.tables.insert(table.value.to_lowercase());
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
     }
 }
 

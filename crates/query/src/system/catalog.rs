@@ -314,9 +314,9 @@ fn column_row(
 }
 
 /// A column of a key.
-struct KeyPart {
-    place: u64,
-    column: String,
+pub struct KeyPart {
+    pub place: u64,
+    pub column: String,
     nullable: bool,
     /// How many of its first characters count; `None` for all.
     first: Option<u32>,
@@ -324,7 +324,7 @@ struct KeyPart {
     order: &'static str,
 }
 
-fn key_parts(table: &Table, key: &DeclaredKey) -> Vec<KeyPart> {
+pub fn key_parts(table: &Table, key: &DeclaredKey) -> Vec<KeyPart> {
     let columns = &table.schema().columns;
     let positions = key.columns.iter().filter_map(|id| {
         let column = &columns[table.schema().position_of(*id)?];
@@ -367,77 +367,6 @@ pub fn statistics(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
                     Cell::Null,
                 ]);
             }
-        }
-    }
-    rows
-}
-
-pub fn key_columns(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (database, table) in stored(system, wanted) {
-        let keys = table.declared_keys.iter().filter(|key| key.kind.is_unique());
-        for key in keys {
-            for KeyPart { place, column, .. } in key_parts(table, key) {
-                let mut row = vec![Cell::Null; 12];
-                row[0] = CATALOG.into();
-                row[1] = database.name.as_str().into();
-                row[2] = key.name.as_str().into();
-                row[3] = CATALOG.into();
-                row[4] = database.name.as_str().into();
-                row[5] = table.name.as_str().into();
-                row[6] = column.into();
-                row[7] = place.into();
-                rows.push(row);
-            }
-        }
-    }
-    rows
-}
-
-pub fn constraints(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (database, table) in stored(system, wanted) {
-        for key in &table.declared_keys {
-            let kind = match key.kind {
-                DeclaredKeyKind::Primary => "PRIMARY KEY",
-                DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => "UNIQUE",
-                DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => continue,
-            };
-            rows.push(vec![
-                CATALOG.into(),
-                database.name.as_str().into(),
-                key.name.as_str().into(),
-                database.name.as_str().into(),
-                table.name.as_str().into(),
-                kind.into(),
-                (if table.enforces(key) { "YES" } else { "NO" }).into(),
-            ]);
-        }
-        for check in &table.schema().checks {
-            rows.push(vec![
-                CATALOG.into(),
-                database.name.as_str().into(),
-                check.name.as_str().into(),
-                database.name.as_str().into(),
-                table.name.as_str().into(),
-                "CHECK".into(),
-                (if check.is_enforced { "YES" } else { "NO" }).into(),
-            ]);
-        }
-    }
-    rows
-}
-
-pub fn checks(system: &SystemTables) -> Vec<Vec<Cell>> {
-    let mut rows = Vec::new();
-    for (database, table) in stored(system, &Wanted::ALL) {
-        for check in &table.schema().checks {
-            rows.push(vec![
-                CATALOG.into(),
-                database.name.as_str().into(),
-                check.name.as_str().into(),
-                format!("({})", check.text).into(),
-            ]);
         }
     }
     rows

@@ -2,8 +2,8 @@
 
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::{
-    Cell, ServerTable, accounts, catalog, fixed, innodb, keywords, nothing, partitions,
-    performance, roles, usage,
+    Cell, ServerTable, accounts, catalog, constraints, fixed, innodb, keywords, nothing,
+    partitions, performance, roles, usage,
 };
 
 /// All system tables.
@@ -41,13 +41,13 @@ const TABLES: &[SystemTable] = &[
         TABLE_NAME, #NON_UNIQUE, INDEX_SCHEMA, INDEX_NAME, #SEQ_IN_INDEX, COLUMN_NAME, COLLATION,
         #CARDINALITY, #SUB_PART, PACKED, NULLABLE, INDEX_TYPE, COMMENT, INDEX_COMMENT,
         IS_VISIBLE, EXPRESSION),
-    table!("key_column_usage", Rows::Places(catalog::key_columns), CONSTRAINT_CATALOG,
+    table!("key_column_usage", Rows::Places(constraints::key_columns), CONSTRAINT_CATALOG,
         CONSTRAINT_SCHEMA, CONSTRAINT_NAME, TABLE_CATALOG, TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME,
         #ORDINAL_POSITION, #POSITION_IN_UNIQUE_CONSTRAINT, REFERENCED_TABLE_SCHEMA,
         REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME),
     table!(
         "table_constraints",
-        Rows::Places(catalog::constraints),
+        Rows::Places(constraints::constraints),
         CONSTRAINT_CATALOG,
         CONSTRAINT_SCHEMA,
         CONSTRAINT_NAME,
@@ -131,7 +131,7 @@ const TABLES: &[SystemTable] = &[
     ),
     table!(
         "referential_constraints",
-        Rows::None,
+        Rows::Catalog(constraints::references),
         CONSTRAINT_CATALOG,
         CONSTRAINT_SCHEMA,
         CONSTRAINT_NAME,
@@ -146,7 +146,7 @@ const TABLES: &[SystemTable] = &[
     ),
     table!(
         "check_constraints",
-        Rows::Catalog(catalog::checks),
+        Rows::Catalog(constraints::checks),
         CONSTRAINT_CATALOG,
         CONSTRAINT_SCHEMA,
         CONSTRAINT_NAME,

@@ -18,6 +18,7 @@ use imbl::OrdMap;
 use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 
+use super::foreign::foreign_key;
 use crate::{
     AcceptedHole, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind, KeyPartMeta,
     KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
@@ -292,6 +293,7 @@ pub(super) fn table() -> impl Strategy<Value = Table> {
             placement,
             sequence: None,
             policies: Vec::new(),
+            foreign_keys: Vec::new(),
         }
     })
 }
@@ -436,7 +438,8 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         any::<bool>().prop_map(|auto| Definition::Buckets { count: 7, auto }),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
-        keys(vec![ColumnId(1), ColumnId(7)]).prop_map(|(keys, _)| Definition::Keys(keys)),
+        (keys(vec![ColumnId(1), ColumnId(7)]), vec(foreign_key(), 0..3))
+            .prop_map(|((keys, _), foreign)| Definition::Keys(keys, foreign)),
         divided_partitions().prop_map(Definition::Partitions),
         vec(policy(), 0..3).prop_map(Definition::Policies),
     ];

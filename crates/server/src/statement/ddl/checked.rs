@@ -51,12 +51,12 @@ fn is_expression(default: &DefaultSpec) -> bool {
     matches!(value, DefaultValue::Expression(_))
 }
 
-/// The clauses with what their DROP CONSTRAINT drop: keys, or CHECKs. These go before all others,
+/// The clauses with what their DROP CONSTRAINT drop: keys, foreign keys, or CHECKs. These go before all others,
 /// which may add a constraint of the same name, or drop the column it is of. `None` where there is
 /// none.
 ///
 /// # Errors
-/// 3940 for a name that the table has not, 3939 for one of a key and of a CHECK.
+/// 3940 for a name that the table has not, 3939 for one that several kinds have.
 pub fn constraints(table: &Table, clauses: &Clauses) -> Result<Option<Clauses>> {
     if clauses.constraints.is_empty() {
         return Ok(None);
@@ -67,12 +67,16 @@ pub fn constraints(table: &Table, clauses: &Clauses) -> Result<Option<Clauses>> 
         let is_it = |known: &str| known.eq_ignore_ascii_case(&name);
         let mut unique = table.declared_keys.iter().filter(|key| key.kind.is_unique());
         let is_key = unique.any(|key| is_it(&key.name));
+        let is_foreign = table.foreign_keys.iter().any(|key| is_it(&key.name));
         let is_check = table.schema().checks.iter().any(|check| is_it(&check.name));
-        match (is_key, is_check) {
-            (true, false) => keys.push(KeyChange::Drop { name }),
-            (false, true) => checks.push(SchemaChange::DropCheck { name }),
-            (false, false) => bail!(NoSuchConstraint, "Constraint '{name}' does not exist."),
-            (true, true) => bail!(
+        match (is_key, is_foreign, is_check) {
+            (true, false, false) => keys.push(KeyChange::Drop { name }),
+            (false, true, false) => keys.push(KeyChange::DropForeign { name }),
+            (false, false, true) => checks.push(SchemaChange::DropCheck { name }),
+            (false, false, false) => {
+                bail!(NoSuchConstraint, "Constraint '{name}' does not exist.")
+            }
+            _ => bail!(
                 SeveralConstraints,
                 "Table has multiple constraints with the name '{name}'. Please use constraint \
                  specific 'DROP' clause."

@@ -28,7 +28,8 @@ pub fn spec_like(
     session.authorize_use(Privilege::Select, database, &like.table)?;
     let sql = show_create_table(&*session.definition(database, &like.table)?, None);
     match parse(&sql, Default::default())?.remove(0).statement {
-        Statement::CreateTable(create) => Ok(create.spec),
+        // As in MySQL, which leaves out foreign keys.
+        Statement::CreateTable(create) => Ok(TableSpec { foreign_keys: Vec::new(), ..create.spec }),
         _ => bail!(Unknown, "table '{}' cannot be described", like.table),
     }
 }
