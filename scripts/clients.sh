@@ -30,6 +30,7 @@ main() {
     client datax       datax_client "" "$@"
     client metabase    metabase_client "" "$@"
     client grafana     go_program grafana "$@"
+    client gorm        gorm_client gorm "$@"
     client streamloader streamloader_client "" "$@"
     client superset    python_client superset_client "$@"
     client mysql2      node_client mysql2_client "$@"
@@ -155,6 +156,11 @@ java_program() {
 
 go_program() {
     sql "CREATE DATABASE IF NOT EXISTS client_go" || return
+    bounded "$GO_BINARIES/$1" "$CLIENT_MYSQL_PORT"
+}
+
+gorm_client() {
+    sql "DROP DATABASE IF EXISTS client_gorm; CREATE DATABASE client_gorm" || return
     bounded "$GO_BINARIES/$1" "$CLIENT_MYSQL_PORT"
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # make test-ecosystem: tools of MySQL that are large to install, against the real server: mydumper
 # and myloader, R2DBC with two drivers, JMeter, dbt with two adapters, three drivers of Rust,
-# Prisma; and the pages of docs/connect about them. Names given as arguments choose some of them.
+# Prisma, the migrations and ORMs of Java and Node.js; and the pages of docs/connect about them. Names given as arguments choose some of them.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 source scripts/clients_env.sh
@@ -11,6 +11,8 @@ FILES=tests/clients/ecosystem
 main() {
     install_packages_for mariadb=mariadb-client mydumper=mydumper javac=default-jdk-headless \
         mvn=maven node=nodejs npm=npm
+    install_node tools "$FILES/node"
+    NODE_TOOLS=$MODULES
     install_node prisma "$FILES/prisma"
     install_venv python tests/clients/python/requirements.txt
     PYTHON=$VENV
@@ -21,6 +23,8 @@ main() {
     VENV=$PYTHON
     install_rust_clients
     install_reactive
+    install_jars tools "$FILES/java/pom.xml"
+    JAVA_TOOLS=$JARS
     install_jmeter
     start_server
     client mydumper  mydumper_client client_dump "$@"
@@ -35,6 +39,8 @@ main() {
     client rust_page rust_page rust "$@"
     client prisma    prisma_client "$FILES/prisma" "$@"
     client prisma_page prisma_page prisma "$@"
+    client java_tools java_page java-tools "$@"
+    client node_tools node_page node-tools "$@"
     [[ $FAILED == 0 ]] || fail "$FAILED clients failed"
 }
 
@@ -177,6 +183,10 @@ prisma_client() {
 prisma_page() {
     MODULES=$MODULES without_downloads "$VENV/bin/python" tests/clients/python/pages.py "$1"
 }
+
+java_page() { JARS=$JAVA_TOOLS python_client pages "$1"; }
+
+node_page() { MODULES=$NODE_TOOLS python_client pages "$1"; }
 
 without_downloads() {
     PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 PRISMA_HIDE_UPDATE_MESSAGE=1 \
