@@ -46,16 +46,40 @@ async function knexClient() {
   assert.deepEqual(Object.keys(await knex("users").columnInfo()).slice(0, 2), ["id", "name"]);
 
   const source = {
-    getMigrations: async () => ["one", "two"],
+    getMigrations: async () => ["one", "two", "three"],
     getMigrationName: (name) => name,
     getMigration: async (name) => ({
-      up: (k) => k.schema.createTable(name, (table) => table.uuid("id").primary()),
-      down: (k) => k.schema.dropTable(name),
-    }),
+      one: {
+        up: (k) => k.schema.createTable("one", (table) => table.uuid("id").primary()),
+        down: (k) => k.schema.dropTable("one"),
+      },
+      two: {
+        up: (k) => k.schema.createTable("two", (table) => {
+          table.uuid("one").references("id").inTable("one").onDelete("CASCADE");
+          table.string("label", 50).unique();
+        }),
+        down: (k) => k.schema.dropTable("two"),
+      },
+      three: {
+        up: (k) => k.schema.alterTable("two", (table) => {
+          table.dropForeign("one");
+          table.dropUnique("label");
+          table.renameColumn("label", "title");
+        }),
+        down: (k) => k.schema.alterTable("two", (table) => {
+          table.renameColumn("title", "label");
+          table.unique("label");
+          table.foreign("one").references("one.id");
+        }),
+      },
+    }[name]),
   };
   const [, ran] = await knex.migrate.latest({ migrationSource: source });
-  assert.deepEqual(ran, ["one", "two"]);
-  await knex.migrate.rollback({ migrationSource: source });
+  assert.deepEqual(ran, ["one", "two", "three"]);
+  await knex.migrate.down({ migrationSource: source });
+  await raises(1826, knex.schema.alterTable("two",
+    (table) => table.foreign("one", "two_one_foreign").references("one.id")));
+  await knex.migrate.rollback({ migrationSource: source }, true);
   assert.equal(await knex.schema.hasTable("two"), false);
   await knex.destroy();
 }
@@ -67,8 +91,13 @@ async function sequelizeClient() {
   const User = sequelize.define("User", { name: { type: DataTypes.STRING, allowNull: false },
     age: DataTypes.INTEGER, at: DataTypes.DATE(6), price: DataTypes.DECIMAL(10, 2) });
   const Note = sequelize.define("Note", { text: DataTypes.TEXT });
-  User.hasMany(Note, { constraints: false });
+  User.hasMany(Note);
+  Note.belongsTo(User);
   await sequelize.sync({ force: true });
+  await sequelize.sync({ alter: true });
+  const schemas = sequelize.getQueryInterface();
+  const [key, ...others] = await schemas.getForeignKeyReferencesForTable("Notes");
+  assert.deepEqual([key.columnName, key.referencedTableName, others], ["UserId", "Users", []]);
   const at = new Date("2024-02-29T12:00:00.123Z");
   const ada = await User.create({ name: "Ada", age: 36, at, price: "1.50" });
   await User.bulkCreate(Array.from({ length: 100 }, (_, i) => ({ name: `n${i}`, age: i })));
@@ -83,7 +112,7 @@ async function sequelizeClient() {
     throw new Error("undone");
   }), /undone/);
   assert.equal(await User.count(), 101);
-  assert.deepEqual((await sequelize.getQueryInterface().showAllTables()).sort(), ["Notes", "Users"]);
+  assert.deepEqual((await schemas.showAllTables()).sort(), ["Notes", "Users"]);
   assert.equal((await User.describe()).name.allowNull, false);
   await sequelize.close();
 }
