@@ -502,9 +502,12 @@ async fn reply(
         | Statement::CancelLoad(_)
         | Statement::CleanLabels { .. }
         | Statement::SetConfig(_)
-        | Statement::LockTables(_)
         | Statement::Nothing(_)
         | Statement::ReloadTls => admin::run(session, &parsed.statement).await,
+        Statement::LockTables(tables) => {
+            commit_first(session).await?;
+            admin::lock_tables(session, tables)
+        }
         Statement::Tend(tending, tables) => tending::tend(session, *tending, tables).await,
         Statement::Signal(signal) => diagnostics::signal(session, signal).await,
         Statement::GetDiagnostics(wanted) => diagnostics::get(session, wanted).await,

@@ -201,7 +201,11 @@ fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
     };
     if !fits {
         let (name, ty) = (&column.name, column.type_text());
-        bail!(InvalidDefault, "Invalid default value for '{name}': {ty} cannot hold {shown}");
+        let hint = match shown.starts_with("'0000-00-00") && column.ty.is_temporal() {
+            true => "; dates of zeros are not stored: let the column be NULL, or take another date",
+            false => "",
+        };
+        bail!(InvalidDefault, "Invalid default value for '{name}': {ty} cannot hold {shown}{hint}");
     }
     Ok(())
 }

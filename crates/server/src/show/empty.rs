@@ -186,8 +186,13 @@ fn name_before(column: &str) -> String {
 /// What a database has none of.
 ///
 /// # Errors
-/// 1044.
+/// 1044 for one that is not visible, 1046 for triggers and events of none.
 pub fn within(session: &Session, what: &str, database: Option<&str>) -> Result<Listing> {
+    // Of the current one, if none is named; the others are of all.
+    let database = match what {
+        "TRIGGERS" | "EVENTS" => Some(session.database_of(database)?),
+        _ => database,
+    };
     if let Some(database) = database {
         require_visible(&session.shared.engine.catalog(), session.client.actor(), database)?;
     }

@@ -26,7 +26,6 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
         }
         Statement::SetConfig(pairs) => set_config(session, pairs)?,
         Statement::ReloadTls => reload_tls(session).await?,
-        Statement::LockTables(tables) => lock_tables(session, tables)?,
         Statement::Nothing(word) => nothing(session, word)?,
         _ => bail!(NotSupported, "This statement is not supported here"),
     }
@@ -34,7 +33,10 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
 }
 
 /// Locks nothing; who may not lock the tables is refused as in MySQL, and so is what is none.
-fn lock_tables(session: &Session, tables: &[TableName]) -> Result<()> {
+///
+/// # Errors
+/// 1044, 1142, and 1146 for a table that is not there.
+pub fn lock_tables(session: &Session, tables: &[TableName]) -> Result<Reply> {
     let catalog = session.shared.engine.catalog();
     for TableName { database, table } in tables {
         let database = session.database_of(database.as_deref())?;
@@ -47,7 +49,7 @@ fn lock_tables(session: &Session, tables: &[TableName]) -> Result<()> {
             catalog.require_table(database, table)?;
         }
     }
-    Ok(())
+    Ok(Reply::done())
 }
 
 /// What is accepted without effect takes the rights of MySQL all the same.

@@ -266,14 +266,30 @@ fn names(session: &mut Session, charset: Option<&str>, collation: Option<&str>) 
         Some("binary") => Some("binary"),
         _ => None,
     };
-    put_text(session, "collation_connection", collation.or(default))
+    put_text(session, "collation_connection", collation.or(default))?;
+    warn_of_charset(session, charset);
+    Ok(())
 }
 
 /// SET CHARACTER SET.
 fn charset_only(session: &mut Session, charset: Option<&str>) -> Result<()> {
     let charset = charset.map(variables::charset_name).transpose()?;
     put_text(session, "character_set_client", charset)?;
-    put_text(session, "character_set_results", charset)
+    put_text(session, "character_set_results", charset)?;
+    warn_of_charset(session, charset);
+    Ok(())
+}
+
+/// Says that texts are not converted, where a client asks for what is not UTF-8.
+fn warn_of_charset(session: &mut Session, charset: Option<&str>) {
+    let known = ["utf8mb4", "utf8mb3", "utf8", "ascii", "binary"];
+    if let Some(name) = charset.filter(|name| !known.contains(name)) {
+        let said = format!(
+            "statements and results are UTF-8, and are not converted to character set '{name}': \
+             use utf8mb4"
+        );
+        session.diagnostics.push("Warning", 1235, said);
+    }
 }
 
 async fn set_password(
