@@ -32,6 +32,7 @@ use crate::uniques::{Found, duplicate_entry, duplicate_row, keys_of};
 
 mod append;
 mod locking;
+mod whole;
 
 /// What became of a change.
 pub enum Written {

@@ -10,7 +10,7 @@ use freshet_ingest::{self as ingest, LoadTarget, OnExisting, OwnRows, WaitLimit}
 use freshet_query::Parameter;
 use freshet_query::change::{Change, ChangeKind, LockWait};
 use freshet_query::syntax::Select;
-use freshet_schema::{ColumnsBuilder, TableSchema};
+use freshet_schema::{ColumnsBuilder, KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
 use super::change::{candidates, resolve};
@@ -33,7 +33,7 @@ const TRIES_MAX: u32 = 10;
 ///
 /// # Errors
 /// Those of planning; 1205, 1213 and 3572 for keys that others hold; for FOR UPDATE 1792 in a
-/// read-only transaction, and in any `NotSupported` where rows have no key that can be locked.
+/// read-only transaction, and in any `NotSupported` for joins and tables with an AGGREGATE KEY.
 pub async fn select(
     session: &mut Session,
     query: &Select,
@@ -90,10 +90,11 @@ async fn within(
     session.enter_for(query).await?;
     let lock = Change::locking(query)?;
     let target = resolve(session, &lock)?;
-    if !target.table().key_model.is_keyed() {
+    let ChangeKind::Lock { wait, is_shared } = lock.kind else { unreachable!("it locks rows") };
+    let model = target.table().key_model;
+    if model == KeyModel::Aggregate || model == KeyModel::Duplicate && wait == LockWait::Skip {
         return Err(refused(&lock, &target));
     }
-    let ChangeKind::Lock { wait, is_shared } = lock.kind else { unreachable!("it locks rows") };
     let mut rules = key_rules(&session.settings, OnExisting::Overwrite);
     if wait == LockWait::Fail {
         rules.lock_wait = Duration::ZERO;
@@ -102,6 +103,13 @@ async fn within(
     let mut locking = engine.change(&target, Some(own), rules, patience).locking();
     if is_shared {
         locking = locking.sharing();
+    }
+    if model == KeyModel::Duplicate {
+        // Rows without keys: the table is locked, and read when it is.
+        let locked = bounded(session, locking.lock_table()).await;
+        locked.map_err(|error| if wait == LockWait::Fail { at_once(error) } else { error })?;
+        session.acked = session.acked.max(locking.seen());
+        return query::select(session, query, items, parameters).await;
     }
     bounded(session, locking.begin()).await?;
     let keys = match wait {

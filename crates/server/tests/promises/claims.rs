@@ -249,3 +249,50 @@ fn who_waits_over_an_added_column_keeps_what_others_put_there() {
     }
     assert_eq!(holder.texts("select * from t"), [["5", "3", "3", "7", "7", "7"]]);
 }
+
+#[test]
+fn ids_from_a_table_without_keys_are_given_once() {
+    const SESSIONS: usize = 4;
+    const IDS: usize = 25;
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table ids (next_val bigint)");
+    root.run("insert into ids values (1)");
+    let mut given = thread::scope(|scope| {
+        let take = || {
+            let mut session = server.connect();
+            session.run("use d");
+            let mut next = || {
+                session.run("begin");
+                let id = session.one("select next_val from ids for update");
+                let next = format!("update ids set next_val = {id} + 1 where next_val = {id}");
+                assert_eq!(session.run(&next).0, 1);
+                session.run("commit");
+                id.parse::<usize>().unwrap()
+            };
+            (0..IDS).map(|_| next()).collect::<Vec<_>>()
+        };
+        let taken = [(); SESSIONS].map(|()| scope.spawn(take));
+        taken.into_iter().flat_map(|taken| taken.join().unwrap()).collect::<Vec<_>>()
+    });
+    given.sort_unstable();
+    assert_eq!(given, (1..=SESSIONS * IDS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_table_without_keys_is_locked_until_the_end_of_the_transaction() {
+    let server = TestServer::start();
+    let mut holder = server.database("d");
+    holder.run("create table t (a int)");
+    holder.run("insert into t values (1)");
+    let mut other = server.connect();
+    other.run("use d");
+    other.run("begin");
+    holder.run("begin");
+    assert_eq!(holder.one("select a from t for update"), "1");
+    assert_eq!(other.fails("select a from t for update nowait").errno, 3572);
+    other.run("set innodb_lock_wait_timeout = 1");
+    assert_eq!(other.fails("select a from t for update").errno, 1205);
+    holder.run("rollback");
+    assert_eq!(other.one("select a from t for update nowait"), "1");
+}
