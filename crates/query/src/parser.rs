@@ -584,8 +584,7 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         "GET" => diagnostics::get(cursor).map(Statement::GetDiagnostics),
         "HELP" => {
             cursor.text()?;
-            let show = show::shown(cursor, ShowWhat::Plain("HELP"))?;
-            Ok(Statement::Show(Box::new(show)))
+            show::shown(cursor, ShowWhat::Plain("HELP")).map(|one| Statement::Show(Box::new(one)))
         }
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
         "LOCK" => admin::lock(cursor),
