@@ -412,7 +412,7 @@ impl Values<'_> {
 
 /// Called when the rows of VALUES are in the session's buffer: converts what was adjusted in them
 /// to warnings, see [`warn`]. NULL in a NOT NULL column fails a statement of a single row in every
-/// mode, as in MySQL, which adjusts it only in multi-row statements.
+/// mode, as in MySQL, which adjusts it only in multi-row statements and beside IGNORE.
 ///
 /// # Errors
 /// 1048 for that, and those of [`warn`].
@@ -420,7 +420,8 @@ pub fn encoded(session: &mut Session, target: &Target, done: Encoded) -> Result<
     let Encoded { rows, warnings, ids, deletes, .. } = done;
     const NOT_NULL: u16 = ErrorCode::NotNull.errno();
     let null = warnings.first.iter().find(|(errno, _)| *errno == NOT_NULL);
-    if let (1, 0, Some((_, message))) = (rows, warnings.filtered, null) {
+    let is_alone = rows == 1 && warnings.filtered == 0 && target.on_existing != OnExisting::Skip;
+    if let (true, Some((_, message))) = (is_alone, null) {
         bail!(NotNull, "{message}");
     }
     session.buffer.count(rows)?;

@@ -137,16 +137,33 @@ fn place(expr: &Expr) -> Option<usize> {
 
 /// Whether an expression is a number with an explicit sign, which is not a position.
 fn is_signed_number(expr: &Expr) -> bool {
-    let mut signs = 0;
+    !matches!(expr, Expr::Value(_)) && is_number(expr)
+}
+
+/// Whether an expression is a number, perhaps with signs or in parentheses.
+fn is_number(expr: &Expr) -> bool {
     let mut inner = expr;
     while let Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr }
     | Expr::Nested(expr) = inner
     {
-        signs += 1;
         inner = expr;
     }
-    let number = matches!(inner, Expr::Value(value) if matches!(value.value, Value::Number(..)));
-    signs > 0 && number
+    matches!(inner, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+}
+
+/// Hides the numbers that keys of GROUP BY name by their aliases, as in `SELECT 2024 AS y .. GROUP
+/// BY y`: DataFusion would take them for positions.
+fn hide_numbers(projection: &mut [SelectItem], keys: &[Expr]) {
+    for item in projection {
+        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+        let is_alias = |key: &Expr| match key {
+            Expr::Identifier(name) => name.value.eq_ignore_ascii_case(&alias.value),
+            _ => false,
+        };
+        if is_number(expr) && keys.iter().any(is_alias) {
+            *expr = call("mysql_part", vec![take(expr), text("number")]);
+        }
+    }
 }
 
 /// Checks that LIMIT has unsigned integers; those too large for DataFusion are replaced by the
@@ -244,6 +261,10 @@ fn before_select(select: &mut Select, has_outer: bool) -> Result<()> {
         }
     }
     super::join::subqueries(select, super::subquery::in_join)?;
+    super::join::subqueries(select, super::subquery::in_condition)?;
+    for condition in select.selection.iter_mut().chain(&mut select.having) {
+        super::subquery::in_condition(condition)?;
+    }
     group_by(select)?;
     if let Some(Distinct::On(_)) = select.distinct {
         bail!(Syntax, "You have an error in your SQL syntax; near 'DISTINCT ON' at line 1");
@@ -336,6 +357,7 @@ fn group_by(select: &mut Select) -> Result<()> {
     let GroupByExpr::Expressions(exprs, modifiers) = group_by else {
         return Ok(());
     };
+    hide_numbers(projection, exprs);
     for expr in &mut *exprs {
         check_key(expr, projection)?;
         super::subquery::in_item(expr)?;

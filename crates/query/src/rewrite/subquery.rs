@@ -8,7 +8,7 @@ use crate::visit::{visit_expressions, walk_mut};
 use freshet_base::{Error, Result, bail};
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, Distinct, Expr, GroupByExpr, LimitClause, Query, Select, SelectItem,
-    SetExpr, VisitorMut,
+    SetExpr, UnaryOperator, VisitorMut,
 };
 
 use super::derived::{column, derived, mark_made, selecting};
@@ -97,10 +97,19 @@ fn member(left: Expr, mut subquery: Box<Query>, negated: bool) -> Result<Expr> {
         as_derived(&mut subquery)?;
         return Ok(Expr::InSubquery { expr: Box::new(left), subquery, negated });
     };
+    let sure = row_exists(parts.clone(), subquery.clone(), false)?;
+    let possible = row_exists(parts, subquery, true)?;
+    let unsure = binary(possible, BinaryOperator::And, null());
+    let known = Expr::Nested(Box::new(binary(sure, BinaryOperator::Or, unsure)));
+    Ok(if negated { not(known) } else { known })
+}
+
+/// Whether a row of the subquery equals `parts`, or with `possible` may do so, where NULL is
+/// compared: an EXISTS, which is never NULL.
+fn row_exists(parts: Vec<Expr>, subquery: Box<Query>, possible: bool) -> Result<Expr> {
     let equal = parts.into_iter().enumerate().map(|(at, part)| {
         let equal = binary(column(at), BinaryOperator::Eq, part);
-        // NOT IN is true only if no row can be equal.
-        if negated { Expr::IsNotFalse(Box::new(equal)) } else { equal }
+        if possible { Expr::IsNotFalse(Box::new(equal)) } else { equal }
     });
     let equal = equal.collect::<Vec<_>>();
     let count = equal.len();
@@ -109,7 +118,58 @@ fn member(left: Expr, mut subquery: Box<Query>, negated: bool) -> Result<Expr> {
         bail!(OperandColumns, "Operand should contain 1 column(s)");
     };
     let subquery = selecting(int(1), derived(subquery, count), Some(condition));
-    Ok(Expr::Exists { subquery, negated })
+    Ok(Expr::Exists { subquery, negated: false })
+}
+
+/// Rewrites `row IN (subquery)` and its like where only truth counts, that is under AND, OR and NOT
+/// of a condition: there one EXISTS is enough, see [`member`] for the other places.
+pub fn in_condition(condition: &mut Expr) -> Result<()> {
+    // With each part, whether NULL is as good as false there, or under NOT as good as true.
+    let mut parts = vec![(condition, false)];
+    while let Some((part, under_not)) = parts.pop() {
+        let found = match part {
+            Expr::BinaryOp { left, op: BinaryOperator::And | BinaryOperator::Or, right } => {
+                parts.extend([(&mut **left, under_not), (&mut **right, under_not)]);
+                continue;
+            }
+            Expr::Nested(inner) => {
+                parts.push((&mut **inner, under_not));
+                continue;
+            }
+            Expr::UnaryOp { op: UnaryOperator::Not | UnaryOperator::BangNot, expr } => {
+                parts.push((&mut **expr, !under_not));
+                continue;
+            }
+            part => part,
+        };
+        let Some((row, subquery, negated)) = row_membership(found) else { continue };
+        let (row, subquery) = (row.clone(), subquery.clone());
+        check_width(found)?;
+        let exists = row_exists(row, subquery, negated != under_not)?;
+        *found = if negated { not(exists) } else { exists };
+    }
+    Ok(())
+}
+
+/// The row, the subquery and the negation of `row [NOT] IN (subquery)`, `row = ANY (subquery)` and
+/// `row <> ALL (subquery)`.
+fn row_membership(expr: &Expr) -> Option<(&Vec<Expr>, &Box<Query>, bool)> {
+    let (left, subquery, negated) = match expr {
+        Expr::InSubquery { expr: left, subquery, negated } => (left, subquery, *negated),
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match &**right {
+            Expr::Subquery(subquery) => (left, subquery, false),
+            _ => return None,
+        },
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => match &**right {
+            Expr::Subquery(subquery) => (left, subquery, true),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match &**left {
+        Expr::Tuple(row) => Some((row, subquery, negated)),
+        _ => None,
+    }
 }
 
 fn compares(op: &BinaryOperator) -> bool {
@@ -284,8 +344,16 @@ impl VisitorMut for Counting {
         if self.depth > 0 || !(self.counts)(expr) {
             return ControlFlow::Continue(());
         }
+        let is_row = row_membership(expr).is_some();
         if let Err(error) = before(expr) {
             return ControlFlow::Break(error);
+        }
+        if is_row {
+            // Both EXISTS that it has become.
+            return match in_item(expr) {
+                Err(error) => ControlFlow::Break(error),
+                Ok(()) => ControlFlow::Continue(()),
+            };
         }
         let counted = match expr {
             Expr::Exists { subquery, negated } => (exists(subquery), *negated),
