@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # make test-ecosystem: tools of MySQL that are large to install, against the real server: mydumper
 # and myloader, R2DBC with two drivers, JMeter, dbt with two adapters, three drivers of Rust,
-# Prisma, the migrations and ORMs of Java and Node.js; and the pages of docs/connect about them. Names given as arguments choose some of them.
+# Prisma, the migrations and ORMs of Java and Node.js; and the pages of docs/connect about them.
+# Names given as arguments choose some of them.
 set -euo pipefail
 source "$(dirname "$0")/env.sh"
 source scripts/clients_env.sh

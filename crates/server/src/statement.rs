@@ -43,7 +43,7 @@ use std::panic::AssertUnwindSafe;
 use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_query::clauses::located;
 use freshet_query::evaluation::Memory;
-use freshet_query::parser::{Insert, Into, Parsed, Show, Statement, TextSize, parse};
+use freshet_query::parser::{Insert, Into, Parsed, Show, Statement, TableName, TextSize, parse};
 use freshet_query::result::ResultColumn;
 use freshet_query::syntax::Select;
 use freshet_query::{Parameter, Rows, parameters};
@@ -504,10 +504,7 @@ async fn reply(
         | Statement::SetConfig(_)
         | Statement::Nothing(_)
         | Statement::ReloadTls => admin::run(session, &parsed.statement).await,
-        Statement::LockTables(tables) => {
-            commit_first(session).await?;
-            admin::lock_tables(session, tables)
-        }
+        Statement::LockTables(tables) => lock_tables(session, tables).await,
         Statement::Tend(tending, tables) => tending::tend(session, *tending, tables).await,
         Statement::Signal(signal) => diagnostics::signal(session, signal).await,
         Statement::GetDiagnostics(wanted) => diagnostics::get(session, wanted).await,
@@ -535,6 +532,11 @@ async fn reply(
             ddl::define(session, &parsed.statement).await
         }
     }
+}
+
+async fn lock_tables(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
+    commit_first(session).await?;
+    admin::lock_tables(session, tables)
 }
 
 /// SHOW, of all that the session was told is done.

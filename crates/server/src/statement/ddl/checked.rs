@@ -51,9 +51,9 @@ fn is_expression(default: &DefaultSpec) -> bool {
     matches!(value, DefaultValue::Expression(_))
 }
 
-/// The clauses with what their DROP CONSTRAINT drop: keys, foreign keys, or CHECKs. These go before all others,
-/// which may add a constraint of the same name, or drop the column it is of. `None` where there is
-/// none.
+/// The clauses with what their DROP CONSTRAINT drop: keys, foreign keys, or CHECKs. These go before
+/// all others, which may add a constraint of the same name, or drop the column it is of. `None`
+/// where there is none.
 ///
 /// # Errors
 /// 3940 for a name that the table has not, 3939 for one that several kinds have.
