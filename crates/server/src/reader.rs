@@ -55,7 +55,6 @@ impl GivenRows {
 
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
 pub struct Reader {
-    snapshot: Snapshot,
     own: Option<OwnRows>,
     /// Rows that stand in place of a table.
     given: Option<GivenRows>,
@@ -75,9 +74,9 @@ pub struct Reader {
     variables: SessionVariables,
     client: Client,
     catalog: Arc<Catalog>,
+    /// With the snapshot, of all tables.
     system: SystemTables,
     temporary: Arc<Vec<TemporaryName>>,
-    zone: Zone,
     database: Option<Arc<str>>,
     user: String,
     current_user: String,
@@ -105,8 +104,7 @@ impl Reader {
     /// # Errors
     /// When a transaction has to be opened and that fails.
     pub async fn new(session: &mut Session) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        Ok(Self::at_once(session))
+        Ok(Arc::new(Self::entered(session).await?))
     }
 
     /// As [`Self::new`]; a query without tables neither waits for the log nor opens a transaction.
@@ -118,7 +116,7 @@ impl Reader {
             return Self::new(session).await;
         }
         session.transactions.check_alive()?;
-        Ok(Self::at_once(session))
+        Ok(Arc::new(Self::captured(session)))
     }
 
     /// As [`Self::of`], for this query in the workload group of the session.
@@ -133,8 +131,8 @@ impl Reader {
     /// The LSN up to which it reads all that is in the log; zero where it leaves out groups that
     /// are open.
     pub fn as_of(&self) -> Lsn {
-        match self.snapshot.freshness {
-            Freshness::Committed => self.snapshot.horizon,
+        match self.system.snapshot.freshness {
+            Freshness::Committed => self.system.snapshot.horizon,
             Freshness::Published => Lsn::ZERO,
         }
     }
@@ -144,10 +142,17 @@ impl Reader {
     /// # Errors
     /// As [`Self::new`].
     pub async fn over(session: &mut Session, given: GivenRows) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        let mut reader = Self::captured(session);
-        reader.written = given.view.as_deref().map(outermost);
-        reader.given = Some(given);
+        let written = given.view.as_deref().map(outermost);
+        Ok(Arc::new(Self { written, given: Some(given), ..Self::entered(session).await? }))
+    }
+
+    /// As [`Self::new`], of the rows as they are now, whatever snapshot the transaction reads.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub async fn latest(session: &mut Session) -> Result<Arc<Self>> {
+        let mut reader = Self::entered(session).await?;
+        reader.system.snapshot = session.shared.engine.snapshot(Freshness::Committed);
         Ok(Arc::new(reader))
     }
 
@@ -156,10 +161,7 @@ impl Reader {
     /// # Errors
     /// As [`Self::new`].
     pub async fn through(session: &mut Session, view: &Through) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        let mut reader = Self::captured(session);
-        reader.written = Some(outermost(view));
-        Ok(Arc::new(reader))
+        Ok(Arc::new(Self { written: Some(outermost(view)), ..Self::entered(session).await? }))
     }
 
     /// As [`Self::new`], to find rows of a table of which no column is read.
@@ -167,10 +169,7 @@ impl Reader {
     /// # Errors
     /// As [`Self::new`].
     pub async fn finding(session: &mut Session, table: TableId) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        let mut reader = Self::captured(session);
-        reader.unread = Some(table);
-        Ok(Arc::new(reader))
+        Ok(Arc::new(Self { unread: Some(table), ..Self::entered(session).await? }))
     }
 
     /// As [`Self::new`], to look at rows of a table by its constraints: these mean the same in each
@@ -179,11 +178,10 @@ impl Reader {
     /// # Errors
     /// As [`Self::new`].
     pub async fn checking(session: &mut Session, table: TableId) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        let mut reader = Self::captured(session);
+        let mut reader = Self::entered(session).await?;
         let globals = &session.shared.globals;
         reader.variables = SessionVariables::of_globals(globals, reader.now_micros);
-        (reader.zone, reader.zone_name) = (Zone::UTC, "UTC".to_owned());
+        (reader.system.zone, reader.zone_name) = (Zone::UTC, "UTC".to_owned());
         reader.mode = planning::SqlMode::default();
         reader.unread = Some(table);
         reader.is_whole = true;
@@ -194,16 +192,9 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub async fn trying(
-        session: &mut Session,
-        table: TableId,
-        condition: &str,
-    ) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        let mut reader = Self::captured(session);
-        reader.unread = Some(table);
-        reader.trying = Some(condition.to_owned());
-        Ok(Arc::new(reader))
+    pub async fn trying(session: &mut Session, at: TableId, condition: &str) -> Result<Arc<Self>> {
+        let (unread, trying) = (Some(at), Some(condition.to_owned()));
+        Ok(Arc::new(Self { unread, trying, ..Self::entered(session).await? }))
     }
 
     /// As [`Self::new`], for the query of a view that the statement defines.
@@ -211,15 +202,16 @@ impl Reader {
     /// # Errors
     /// As [`Self::new`].
     pub async fn defining(session: &mut Session, database: &str, view: &str) -> Result<Arc<Self>> {
-        session.before_read().await?;
-        let mut reader = Self::captured(session);
-        reader.defining = Some((database.to_owned(), view.to_owned()));
-        reader.shows_hidden = false;
-        Ok(Arc::new(reader))
+        Ok(Arc::new(Self {
+            defining: Some((database.to_owned(), view.to_owned())),
+            shows_hidden: false,
+            ..Self::entered(session).await?
+        }))
     }
 
-    fn at_once(session: &Session) -> Arc<Self> {
-        Arc::new(Self::captured(session))
+    async fn entered(session: &mut Session) -> Result<Self> {
+        session.before_read().await?;
+        Ok(Self::captured(session))
     }
 
     fn captured(session: &Session) -> Self {
@@ -243,7 +235,7 @@ impl Reader {
             _ => "SYSTEM".to_owned(),
         };
         let system = SystemTables {
-            snapshot: snapshot.clone(),
+            snapshot,
             source: Arc::new(ServerView::new(session)),
             zone: session.settings.zone(),
             version: shared.settings.version.clone(),
@@ -261,7 +253,6 @@ impl Reader {
             catalog: engine.catalog(),
             system,
             temporary: Arc::clone(session.temporary.names()),
-            zone: session.settings.zone(),
             database: session.database.clone(),
             user: session.user_at_host(),
             current_user: format!("{}@{}", account.name, account.host),
@@ -276,7 +267,6 @@ impl Reader {
             mode: session.settings.mode,
             limits: limits(&variables.globals),
             variables,
-            snapshot,
         }
     }
 
@@ -285,7 +275,7 @@ impl Reader {
     /// # Errors
     /// When its files cannot be read.
     pub async fn live_rows(&self, table: TableId) -> Result<u64> {
-        let Some(table) = self.snapshot.table(table)? else { return Ok(0) };
+        let Some(table) = self.system.snapshot.table(table)? else { return Ok(0) };
         table.resolved().await?;
         Ok(table.rows())
     }
@@ -295,7 +285,7 @@ impl Reader {
     /// # Errors
     /// When the snapshot cannot be read.
     pub fn has_columns_of(&self, target: &LoadTarget) -> Result<bool> {
-        let table = self.snapshot.table(target.id())?;
+        let table = self.system.snapshot.table(target.id())?;
         Ok(table.is_none_or(|table| table.schema.version == target.schema().version))
     }
 
@@ -311,7 +301,7 @@ impl Reader {
         let name = through.map_or(change.target.table.as_str(), |through| through.table.as_str());
         let is_it = |one: &&TemporaryName| one.database == database && one.name == name;
         let own = self.temporary.iter().filter(|_| through.is_none()).find(is_it);
-        let stored = || self.snapshot.catalog.table(database, name).map(|table| table.id);
+        let stored = || self.system.snapshot.catalog.table(database, name).map(|table| table.id);
         let named = own.map(|own| own.table).or_else(stored);
         named.is_some_and(|id| id != target.named())
     }
@@ -321,7 +311,7 @@ impl Reader {
     fn is_own(&self, database: &str, name: &str) -> bool {
         let given = self.given.as_ref().filter(|given| given.is_own).map(|given| given.table);
         given.or(self.unread).is_some_and(|id| {
-            let table = self.snapshot.catalog.table(database, name);
+            let table = self.system.snapshot.catalog.table(database, name);
             table.is_some_and(|table| table.id == id)
         })
     }
@@ -340,7 +330,11 @@ impl Reader {
     /// Whether the snapshot has these views as they are.
     pub fn has_views(&self, through: &Through) -> bool {
         through.views.iter().all(|(database, view)| {
-            self.snapshot.catalog.view(database, &view.name).is_some_and(|known| known == view)
+            self.system
+                .snapshot
+                .catalog
+                .view(database, &view.name)
+                .is_some_and(|known| known == view)
         })
     }
 
@@ -388,7 +382,7 @@ impl StatementContext for Reader {
             found_rows: self.found_rows,
             now_micros: self.now_micros,
             clock_micros: self.clock_micros,
-            zone: self.zone,
+            zone: self.system.zone,
             zone_name: &self.zone_name,
             mode: self.mode,
             limits: self.limits,
@@ -414,7 +408,9 @@ impl Tables for Reader {
         if alone != name && !is_target {
             bail!(Internal, "'{database}.{alone}' is no view that the statement writes through");
         }
-        let Some(view) = self.snapshot.catalog.view(database, alone) else { return Ok(None) };
+        let Some(view) = self.system.snapshot.catalog.view(database, alone) else {
+            return Ok(None);
+        };
         if !is_target {
             let reader = reader.map_or_else(|| self.client.actor(), Actor::from);
             authorize(&self.catalog, reader, Privilege::Select, Object::Table(database, name))?;
@@ -447,7 +443,7 @@ impl Reader {
     /// A table for somebody who may read it.
     fn table_for(&self, reader: Actor<'_>, database: &str, name: &str) -> Result<Table> {
         let alone = without_partitions(name);
-        let id = self.snapshot.catalog.table(database, alone).map(|table| table.id);
+        let id = self.system.snapshot.catalog.table(database, alone).map(|table| table.id);
         if self.is_of_view(name, id) {
             return self.with_tables(|tables| tables.table(database, name));
         }
@@ -485,14 +481,16 @@ impl Reader {
         if self.trying.is_some() {
             return self.trying.clone();
         }
-        let known = self.snapshot.catalog.table(database, name).filter(|_| !self.is_whole)?;
+        let known =
+            self.system.snapshot.catalog.table(database, name).filter(|_| !self.is_whole)?;
         let now = self.catalog.table_by_id(known.id).unwrap_or(known);
         freshet_meta::row_filter(&self.catalog, reader, now)
     }
 
     fn with_tables<T>(&self, read: impl FnOnce(&SnapshotTables<'_>) -> T) -> T {
         let overlay = |table, is_given| self.overlaid(table, is_given);
-        let (snapshot, zone, shows_hidden) = (&self.snapshot, self.zone, self.shows_hidden);
+        let (snapshot, zone, shows_hidden) =
+            (&self.system.snapshot, self.system.zone, self.shows_hidden);
         let (overlay, system) = (&overlay, &self.system);
         read(&SnapshotTables { snapshot, zone, overlay, shows_hidden, system })
     }

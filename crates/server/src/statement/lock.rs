@@ -18,7 +18,7 @@ use super::changed::refused;
 use super::query;
 use crate::accounts::SessionMemory;
 use crate::insert::key_rules;
-use crate::reader::GivenRows;
+use crate::reader::{GivenRows, Reader};
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -109,7 +109,8 @@ async fn within(
         let locked = bounded(session, locking.lock_table()).await;
         locked.map_err(|error| if wait == LockWait::Fail { at_once(error) } else { error })?;
         session.acked = session.acked.max(locking.seen());
-        return query::select(session, query, items, parameters).await;
+        let (origin, part) = (Reader::latest(session).await?, query::portion(session, query));
+        return query::select_from(session, (query, items), origin, parameters, part).await;
     }
     bounded(session, locking.begin()).await?;
     let keys = match wait {
@@ -123,7 +124,8 @@ async fn within(
     })?;
     session.acked = session.acked.max(locking.seen());
     let given = GivenRows::of(target.id(), Arc::clone(target.schema()), rows);
-    query::select_over(session, query, items, given, parameters).await
+    let (origin, part) = (Reader::over(session, given).await?, query::portion(session, query));
+    query::select_from(session, (query, items), origin, parameters, part).await
 }
 
 /// Locks rows and returns what they are now. Their memory is counted as they come.

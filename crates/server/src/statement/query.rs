@@ -85,6 +85,20 @@ async fn select_part(
     part: Portion,
 ) -> Result<Reply> {
     let origin = Reader::entering(session, query).await?;
+    select_from(session, (query, items), origin, parameters, part).await
+}
+
+/// As [`select`], of what `origin` reads.
+///
+/// # Errors
+/// Those of planning.
+pub async fn select_from(
+    session: &mut Session,
+    (query, items): (&Select, &[String]),
+    origin: Arc<Reader>,
+    parameters: Vec<Parameter>,
+    part: Portion,
+) -> Result<Reply> {
     let asked = asked(origin, query.clone(), &parameters);
     let losses = session.settings.losses_queries;
     let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
@@ -93,7 +107,7 @@ async fn select_part(
 }
 
 /// The rows that are returned: as many as `sql_select_limit` says, if the query has no LIMIT.
-fn portion(session: &Session, query: &Select) -> Portion {
+pub fn portion(session: &Session, query: &Select) -> Portion {
     match query.is_limited() {
         true => Portion::ALL,
         false => Portion::first(session.settings.select_limit),
@@ -166,25 +180,6 @@ pub async fn select_into(
         session.set_user_variable(name, (cell_value(cells, 0), collation))?;
     }
     Ok(Reply::Done { affected: 1 })
-}
-
-/// As [`select`], with given rows in place of those of a table.
-///
-/// # Errors
-/// As [`select`].
-pub async fn select_over(
-    session: &mut Session,
-    query: &Select,
-    items: &[String],
-    given: GivenRows,
-    parameters: Vec<Parameter>,
-) -> Result<Reply> {
-    let origin = Reader::over(session, given).await?;
-    let asked = asked(origin, query.clone(), &parameters);
-    let losses = session.settings.losses_queries;
-    let asked = PlanRequest { texts: items.to_vec(), losses, ..asked };
-    let (columns, rows) = begun(session, asked, parameters).await?;
-    Ok(Reply::Stream(columns, rows.part(portion(session, query)), None))
 }
 
 /// Plans a query whose rows are stored and starts it.

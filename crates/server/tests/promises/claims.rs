@@ -295,4 +295,12 @@ fn a_table_without_keys_is_locked_until_the_end_of_the_transaction() {
     assert_eq!(other.fails("select a from t for update").errno, 1205);
     holder.run("rollback");
     assert_eq!(other.one("select a from t for update nowait"), "1");
+    // Who holds the table reads what is in it now, whatever snapshot its transaction has.
+    holder.run("set transaction_isolation = 'REPEATABLE-READ'");
+    other.run("rollback");
+    holder.run("begin");
+    assert_eq!(holder.one("select a from t"), "1");
+    other.run("update t set a = 51");
+    assert_eq!(holder.one("select a from t"), "1");
+    assert_eq!(holder.one("select a from t for update"), "51");
 }
