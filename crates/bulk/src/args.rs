@@ -285,7 +285,7 @@ pub struct DumpArgs {
     #[arg(long, value_enum, ignore_case = true, default_value_t = Ddl::None)]
     pub ddl: Ddl,
     /// Puts definitions of MySQL and MariaDB as Freshet has them: other types for UUID and INET; no
-    /// foreign keys and partitions.
+    /// partitions.
     #[arg(long)]
     pub for_freshet: bool,
     /// Puts DROP TABLE IF EXISTS before definitions.

@@ -67,10 +67,6 @@ fn line_of(words: &[&str]) -> Option<String> {
     if LEFT_OUT.iter().any(|name| is(first, name)) {
         return None;
     }
-    if is(first, "CONSTRAINT") || is(first, "CHECK") {
-        let is_check = words.iter().any(|word| is(word, "CHECK"));
-        return is_check.then(|| words.join(" "));
-    }
     if !first.starts_with('`') {
         return Some(words.join(" "));
     }
@@ -137,7 +133,8 @@ mod tests {
             `at` timestamp NOT NULL DEFAULT current_timestamp() ON UPDATE current_timestamp(),\n  \
             `j` longtext DEFAULT NULL CHECK (json_valid(`j`)),\n  \
             `g` int(11) GENERATED ALWAYS AS (`id` + 1) VIRTUAL,\n  \
-            `h` int,\n  PRIMARY KEY (`id`),\n  KEY `k` (`e`(2),`y`)\n\
+            `h` int,\n  PRIMARY KEY (`id`),\n  KEY `k` (`e`(2),`y`),\n  \
+            CONSTRAINT `c` FOREIGN KEY (`y`) REFERENCES `u` (`y`)\n\
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4";
         assert_eq!(for_freshet(create), expected);
         assert_eq!(for_freshet("CREATE VIEW v AS SELECT 1"), "CREATE VIEW v AS SELECT 1");
@@ -162,6 +159,7 @@ mod tests {
             `c` char(3) COLLATE utf8mb4_unicode_ci DEFAULT 'x' CHECK (`c` <> 'CHECK (x)'),\n  \
             `g` int(11) GENERATED ALWAYS AS (1) VIRTUAL,\n  PRIMARY KEY (`id`),\n  \
             UNIQUE KEY `u` (`c`,`id`),\n  \
+            CONSTRAINT `f` FOREIGN KEY (`a`) REFERENCES `u` (`y`),\n  \
             CONSTRAINT `one` CHECK (`a` > `b`),\n  CONSTRAINT `two` CHECK (`g` > 0)\n\
             ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COMMENT='a b'";
         assert_eq!(for_freshet(create), expected);

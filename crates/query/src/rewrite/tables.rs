@@ -38,7 +38,7 @@ pub fn before_columns(query: &mut Query) {
     }
     let is_table = |ident: &Ident| {
         let lower = ident.value.to_lowercase();
-        found.tables.contains(&lower) && !found.aliases.contains(&ident.value)
+        found.tables.contains(&lower) && !found.others.contains(&ident.value)
     };
     let _ = visit_expressions_mut(query, |expr| {
         if let Expr::CompoundIdentifier(parts) = expr {
@@ -55,31 +55,43 @@ pub fn before_columns(query: &mut Query) {
     });
 }
 
-/// The names of system tables that a query reads without an alias, in lower case, and all aliases.
+/// The names of system tables that a query reads without an alias, in lower case, and what else its
+/// tables are called: aliases, WITH, and tables of users.
 #[derive(Default)]
 struct SystemNames {
     tables: HashSet<String>,
-    aliases: HashSet<String>,
+    others: HashSet<String>,
 }
 
 impl Visitor for SystemNames {
     type Break = Infallible;
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Infallible> {
-        let TableFactor::Table { name, alias, .. } = factor else {
-            return ControlFlow::Continue(());
-        };
-        match (alias, &name.0[..]) {
-            (Some(alias), _) => {
-                self.aliases.insert(alias.name.value.clone());
+        match factor {
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. }
+            | TableFactor::JsonTable { alias: Some(alias), .. } => {
+                self.others.insert(alias.name.value.clone());
             }
-            (None, [ObjectNamePart::Identifier(database), ObjectNamePart::Identifier(table)])
-                if is_reserved_database(&database.value) =>
-            {
-                self.tables.insert(table.value.to_lowercase());
-            }
+            TableFactor::Table { name, .. } => match &name.0[..] {
+                [ObjectNamePart::Identifier(database), ObjectNamePart::Identifier(table)]
+                    if is_reserved_database(&database.value) =>
+                {
+                    self.tables.insert(table.value.to_lowercase());
+                }
+                [.., ObjectNamePart::Identifier(table)] => {
+                    self.others.insert(table.value.clone());
+                }
+                _ => {}
+            },
             _ => {}
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Infallible> {
+        let named = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.others.extend(named.map(|one| one.alias.name.value.clone()));
         ControlFlow::Continue(())
     }
 }

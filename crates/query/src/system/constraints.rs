@@ -61,6 +61,8 @@ pub fn references(system: &SystemTables) -> Vec<Vec<Cell>> {
             let home = home_of(key, database);
             let catalog = &system.snapshot.catalog;
             let other = catalog.database(home).and_then(|home| home.tables.get(&key.table));
+            // Anybody may name a table in REFERENCES; what it has is for who may see it.
+            let other = other.filter(|_| system.source.may_see_table(home, &key.table));
             rows.push(vec![
                 CATALOG.into(),
                 database.name.as_str().into(),

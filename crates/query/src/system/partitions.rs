@@ -10,7 +10,8 @@ use super::catalog::{CATALOG, stored};
 use super::wanted::Wanted;
 use super::{Cell, SystemTables};
 
-/// The rows and bytes of a table by tablet; none if they cannot be read, or policies hide rows.
+/// The rows and bytes of a table by tablet, or, where nothing divides its partitions, by the first
+/// tablet of each; none if they cannot be read, or policies hide rows.
 type Sizes = HashMap<TabletId, (u64, u64)>;
 
 /// A row for each partition. Where HASH or KEY divides a table, or its partitions, their tablets
@@ -18,7 +19,8 @@ type Sizes = HashMap<TabletId, (u64, u64)>;
 pub fn partitions(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system, wanted) {
-        let (sizes, hashed) = (sizes(system, table), hashed_text(table));
+        let hashed = hashed_text(table);
+        let sizes = sizes(system, table, hashed.is_some());
         for (place, (_, partition)) in (1_u64..).zip(table.shown_partitions()) {
             let mut row = vec![Cell::Null; 25];
             row[0] = CATALOG.into();
@@ -44,12 +46,18 @@ pub fn partitions(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     rows
 }
 
-fn sizes(system: &SystemTables, table: &Table) -> Sizes {
+fn sizes(system: &SystemTables, table: &Table, is_hashed: bool) -> Sizes {
     if system.source.hides_rows_of(table) {
         return Sizes::new();
     }
-    let read = system.snapshot.table(table.id).ok().flatten();
-    read.and_then(|read| read.by_tablet().ok()).unwrap_or_default()
+    let Some(read) = system.snapshot.table(table.id).ok().flatten() else { return Sizes::new() };
+    // Only tablets need the hash of each row in memory.
+    if is_hashed {
+        return read.by_tablet().unwrap_or_default();
+    }
+    let sizes = read.by_partition().unwrap_or_default();
+    let of = |one: &Partition| Some((*one.tablets.first()?, *sizes.get(&one.id)?));
+    table.partitions.iter().filter_map(of).collect()
 }
 
 fn put_names(row: &mut [Cell], table: &Table, (place, partition): (u64, &Partition)) {
