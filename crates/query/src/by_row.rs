@@ -376,6 +376,10 @@ fn before(session: &QuerySession<'_>, name: &str) -> Option<VariableType> {
         Value::Int(_) => Some(VariableType::Int),
         Value::UInt(_) => Some(VariableType::UInt),
         Value::Double(_) => Some(VariableType::Double),
+        Value::Decimal(digits) => {
+            let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            Some(VariableType::Decimal(i8::try_from(fraction).unwrap_or(i8::MAX)))
+        }
         Value::Text(_) => Some(VariableType::Text),
     }
 }

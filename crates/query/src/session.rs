@@ -10,6 +10,8 @@ pub enum Value {
     /// An unsigned integer.
     UInt(u64),
     Double(f64),
+    /// A DECIMAL, by its digits: all that it has behind the point are part of it.
+    Decimal(String),
     Text(String),
 }
 

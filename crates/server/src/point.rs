@@ -17,9 +17,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use freshet_base::TableId;
 use freshet_meta::{Object, Privilege};
-use freshet_query::Parameter;
 use freshet_query::parser::CommandKind;
 use freshet_query::result::ResultColumn;
+use freshet_query::{Parameter, parameters};
 use freshet_schema::key::{KEY_BYTES_MAX, KeyCodec};
 use freshet_schema::{ColumnType, Layout, Table, TableSchema};
 use freshet_storage::delta::Freshness;
@@ -219,6 +219,9 @@ pub fn cell(ty: ColumnType, operand: Operand<'_>, parameters: &[Parameter]) -> O
             Parameter::Double(value) => {
                 let is_whole = value.fract() == 0.0 && value.abs() <= EXACT_MAX as f64;
                 is_whole.then(|| of_int(ty, *value as i128)).flatten()
+            }
+            Parameter::Decimal(value, scale) => {
+                of_int(ty, parameters::whole_decimal(*value, *scale)?)
             }
             Parameter::Bytes(bytes) => of_text(ty, bytes),
             _ => None,

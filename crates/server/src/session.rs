@@ -469,7 +469,9 @@ impl Session {
         (value, collation): (Value, Option<freshet_schema::Collation>),
     ) -> Result<()> {
         let bytes = |value: &Value| match value {
-            Value::Text(text) => (USER_VARIABLE_BYTES + name.len() + text.len()) as u64,
+            Value::Decimal(text) | Value::Text(text) => {
+                (USER_VARIABLE_BYTES + name.len() + text.len()) as u64
+            }
             _ => (USER_VARIABLE_BYTES + name.len()) as u64,
         };
         let before = self.user_variables.get(name).map_or(0, bytes);

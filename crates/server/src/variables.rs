@@ -90,7 +90,7 @@ pub fn shown(id: VariableId, value: &Value) -> String {
         Value::UInt(number) => number.to_string(),
         Value::Double(number) if id.variable().kind == Kind::Seconds => format!("{number:.6}"),
         Value::Double(number) => format!("{number}"),
-        Value::Text(text) => text.clone(),
+        Value::Decimal(text) | Value::Text(text) => text.clone(),
     };
     match (id.variable().kind, text.as_str()) {
         (Kind::Bool | Kind::Off, "0") => "OFF".to_owned(),

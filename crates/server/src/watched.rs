@@ -101,7 +101,7 @@ fn number(session: &Session, variable: &str) -> Result<Option<i64>> {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::Int(number)) => return Ok(Some(*number)),
         Some(Value::UInt(number)) => i64::try_from(*number).ok(),
-        Some(Value::Text(text)) => text.parse().ok(),
+        Some(Value::Decimal(text) | Value::Text(text)) => text.parse().ok(),
         Some(Value::Double(_)) => None,
     };
     match wrong {
@@ -180,6 +180,11 @@ pub fn cell_value(cells: &Cells, row: usize) -> Value {
         }
         Cells::Float(values) => Value::Double(values.value(row).into()),
         Cells::Double(values, _) => Value::Double(values.value(row)),
+        Cells::Decimal(..) | Cells::Large(..) => {
+            let mut digits = Vec::new();
+            cells.exact(row, &mut digits);
+            Value::Decimal(String::from_utf8_lossy(&digits).into_owned())
+        }
         _ => {
             let mut text = Vec::new();
             cells.text(row, &mut text);

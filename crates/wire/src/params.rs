@@ -27,7 +27,9 @@ pub enum Param<'a> {
     UInt(u64),
     Float(f32),
     Double(f64),
-    /// Text, bytes, and DECIMAL as text.
+    /// DECIMAL, as the text that the client sent.
+    Decimal(&'a [u8]),
+    /// Text and bytes.
     Bytes(&'a [u8]),
     Date(Date),
     /// DATETIME or TIMESTAMP.
@@ -288,11 +290,12 @@ pub(crate) fn read_value<'a>(cursor: &mut Cursor<'a>, kind: ParamType) -> Result
         },
         T::DateTime | T::Timestamp => Param::DateTime(DateTime::read(cursor)?.0),
         T::Time => Param::Time(Time::read(cursor)?),
-        T::OldDecimal
-        | T::VarChar
+        T::OldDecimal | T::NewDecimal => {
+            Param::Decimal(cursor.lenenc_bytes("DECIMAL parameter cut short")?)
+        }
+        T::VarChar
         | T::Bit
         | T::Json
-        | T::NewDecimal
         | T::Enum
         | T::Set
         | T::TinyBlob

@@ -104,6 +104,9 @@ fn kept(value: &ScalarValue) -> Result<Value> {
             ScalarValue::Float64(Some(number)) => Value::Double(number),
             _ => Value::Null,
         },
+        () if matches!(ty, DataType::Decimal128(..) | DataType::Decimal256(..)) => {
+            Value::Decimal(convert::text(&value.to_array()?)?.value(0).to_owned())
+        }
         () => Value::Text(convert::text(&value.to_array()?)?.value(0).to_owned()),
     })
 }

@@ -43,6 +43,9 @@ pub fn of_variable(value: session::Value) -> Expr {
         session::Value::Int(value) => int(value),
         session::Value::UInt(value) => int(value),
         session::Value::Double(value) => double(&format!("{value:e}")),
+        // Digits without a point would be an integer.
+        session::Value::Decimal(digits) if !digits.contains('.') => int(format!("{digits}.")),
+        session::Value::Decimal(digits) => int(digits),
         session::Value::Text(value) => text(value),
     }
 }

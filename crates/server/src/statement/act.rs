@@ -275,7 +275,7 @@ pub fn id_of(value: &Value) -> Option<u64> {
         Value::Int(number) => Some(*number as u64),
         Value::UInt(number) => Some(*number),
         Value::Double(number) => Some(number.round() as i64 as u64),
-        Value::Text(text) => {
+        Value::Decimal(text) | Value::Text(text) => {
             Some(text.trim().parse::<f64>().map_or(0, |n| n.round() as i64 as u64))
         }
     }
@@ -287,7 +287,7 @@ fn seconds(value: &Value) -> Result<Duration> {
         Value::Int(seconds) => *seconds as f64,
         Value::UInt(seconds) => *seconds as f64,
         Value::Double(seconds) => *seconds,
-        Value::Text(text) => text.trim().parse::<f64>().unwrap_or(0.0),
+        Value::Decimal(text) | Value::Text(text) => text.trim().parse::<f64>().unwrap_or(0.0),
         Value::Null => bail!(WrongArguments, "Incorrect arguments to sleep."),
     };
     if seconds < 0.0 {
@@ -303,6 +303,6 @@ pub fn text(value: &Value) -> String {
         Value::Int(value) => value.to_string(),
         Value::UInt(value) => value.to_string(),
         Value::Double(value) => value.to_string(),
-        Value::Text(text) => text.clone(),
+        Value::Decimal(text) | Value::Text(text) => text.clone(),
     }
 }

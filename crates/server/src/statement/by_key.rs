@@ -455,6 +455,9 @@ impl<'a> Value<'a> {
                 Parameter::Int(value) => Some(Self::Int(*value)),
                 Parameter::UInt(value) => i64::try_from(*value).ok().map(Self::Int),
                 Parameter::Double(value) => Some(Self::Double(*value)),
+                // With digits behind the point its text, which columns of text get, is another.
+                Parameter::Decimal(value, 0) => i64::try_from(*value).ok().map(Self::Int),
+                Parameter::Decimal(..) => None,
                 Parameter::Bytes(bytes) => str::from_utf8(bytes).ok().map(|_| Self::Text(bytes)),
                 Parameter::Date(_) | Parameter::DateTime(_) | Parameter::Time(_) => None,
             },

@@ -2,9 +2,9 @@
 //! variables.
 
 use freshet_base::{Result, bail, err};
-use freshet_query::Parameter;
 use freshet_query::parser::PreparedText;
 use freshet_query::session::Value;
+use freshet_query::{Parameter, parameters};
 
 use super::act;
 use super::query;
@@ -116,6 +116,7 @@ fn parameters(
         Some(Value::Int(number)) => Parameter::Int(*number),
         Some(Value::UInt(number)) => Parameter::UInt(*number),
         Some(Value::Double(number)) => Parameter::Double(*number),
+        Some(Value::Decimal(digits)) => parameters::decimal(digits.as_bytes()),
         Some(Value::Text(text)) => Parameter::Bytes(text.clone().into_bytes()),
     };
     Ok(using.iter().map(value).collect())

@@ -43,6 +43,7 @@ pub fn parameter(param: Param<'_>) -> Parameter {
         Param::UInt(value) => Parameter::UInt(value),
         Param::Float(value) => Parameter::Double(value.into()),
         Param::Double(value) => Parameter::Double(value),
+        Param::Decimal(digits) => parameters::decimal(digits),
         Param::Bytes(bytes) => Parameter::Bytes(bytes.to_vec()),
         Param::Date(date) => parameters::date(date.year.into(), date.month.into(), date.day.into()),
         Param::DateTime(value) => {

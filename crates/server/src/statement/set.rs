@@ -9,7 +9,7 @@ use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
 use freshet_query::Parameter;
 use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
-use freshet_query::syntax::{Constant, Scalar};
+use freshet_query::syntax::Scalar;
 
 use super::act::id_of;
 use super::values;
@@ -132,7 +132,7 @@ async fn set_id(
     let id = match value {
         None => 0,
         Some(expr) => match values::value(session, expr, parameters.to_vec()).await? {
-            Value::Text(_) | Value::Double(_) | Value::Null => {
+            Value::Text(_) | Value::Decimal(_) | Value::Double(_) | Value::Null => {
                 bail!(VariableType, "Incorrect argument type to variable '{name}'")
             }
             value => id_of(&value).unwrap_or(0),
@@ -154,7 +154,6 @@ async fn set_timestamp(
     if scope == Scope::Global {
         return Err(only_of_session(TIMESTAMP));
     }
-    let is_text = matches!(value.and_then(Scalar::constant), Some(Constant::Text(_)));
     let value = match value {
         Some(expr) => values::value(session, expr, parameters.to_vec()).await?,
         None => Value::Int(0),
@@ -163,8 +162,7 @@ async fn set_timestamp(
         Value::Int(seconds) => Some(*seconds as f64),
         Value::UInt(seconds) => Some(*seconds as f64),
         Value::Double(seconds) => Some(*seconds),
-        // A DECIMAL comes as its digits.
-        Value::Text(digits) if !is_text => digits.parse::<f64>().ok(),
+        Value::Decimal(digits) => digits.parse::<f64>().ok(),
         Value::Text(_) | Value::Null => None,
     };
     let Some(given) = given else {

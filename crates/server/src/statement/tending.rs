@@ -195,7 +195,7 @@ async fn checksum(
         Value::Null => Ok(0),
         Value::Int(sum) => Ok(u128::from(sum.unsigned_abs()) & CHECKSUM_MASK),
         Value::UInt(sum) => Ok(u128::from(sum) & CHECKSUM_MASK),
-        Value::Text(sum) if sum.parse::<u128>().is_ok() => {
+        Value::Decimal(sum) | Value::Text(sum) if sum.parse::<u128>().is_ok() => {
             Ok(sum.parse::<u128>().unwrap_or(0) & CHECKSUM_MASK)
         }
         other => bail!(Unknown, "a sum of checksums is {other:?}"),

@@ -109,7 +109,7 @@ fn encoded(kept: &Kept) -> Vec<u8> {
         Value::Int(number) => json!(number),
         Value::UInt(number) => json!(number),
         Value::Double(number) => json!(number),
-        Value::Text(text) => json!(text),
+        Value::Decimal(text) | Value::Text(text) => json!(text),
     };
     let variables = kept.iter().map(|(name, value)| (name.clone(), of(value)));
     let variables = Json::Object(variables.collect::<Map<_, _>>());

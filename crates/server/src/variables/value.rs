@@ -112,7 +112,7 @@ impl Variable {
             Value::Int(number) => Some(*number),
             Value::UInt(number) => Some(i64::try_from(*number).unwrap_or(i64::MAX)),
             Value::Text(text) => text.trim().parse().ok(),
-            Value::Null | Value::Double(_) => None,
+            Value::Null | Value::Double(_) | Value::Decimal(_) => None,
         };
         let Some(number) = number else {
             return Err(err!(VariableType, "Incorrect argument type to variable '{}'", self.name));
@@ -129,7 +129,9 @@ impl Variable {
             Value::Int(number) => *number as f64,
             Value::UInt(number) => *number as f64,
             Value::Double(number) => *number,
-            Value::Text(text) => text.trim().parse().map_err(|_| self.refuse(value))?,
+            Value::Decimal(text) | Value::Text(text) => {
+                text.trim().parse().map_err(|_| self.refuse(value))?
+            }
             Value::Null => return Err(self.refuse(value)),
         };
         if (0.0..=max).contains(&number) { Ok(number) } else { Err(self.refuse(value)) }
@@ -252,6 +254,6 @@ fn shown(value: &Value) -> String {
         Value::Int(number) => number.to_string(),
         Value::UInt(number) => number.to_string(),
         Value::Double(number) => number.to_string(),
-        Value::Text(text) => text.clone(),
+        Value::Decimal(text) | Value::Text(text) => text.clone(),
     }
 }

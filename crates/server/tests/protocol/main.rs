@@ -9,6 +9,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod decimals;
 mod files;
 mod inserts;
 mod sessions;

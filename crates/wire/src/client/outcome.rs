@@ -35,7 +35,7 @@ impl From<Param<'_>> for Value {
     fn from(param: Param<'_>) -> Self {
         match param {
             Param::Null => Self::Null,
-            Param::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
+            Param::Decimal(bytes) | Param::Bytes(bytes) => Self::Bytes(bytes.to_vec()),
             Param::Int(value) => Self::Int(value),
             Param::UInt(value) => Self::UInt(value),
             Param::Float(value) => Self::Float(value),

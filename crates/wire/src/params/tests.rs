@@ -61,7 +61,8 @@ fn every_width_and_sign_of_integers() {
         (0x08, 0x00, &[0xff; 8], Param::Int(-1)),
         (0x08, 0x80, &[0xff; 8], Param::UInt(u64::MAX)),
         (0x06, 0x00, &[], Param::Null),
-        (0xf6, 0x00, b"\x041.50", Param::Bytes(b"1.50")),
+        (0xf6, 0x00, b"\x041.50", Param::Decimal(b"1.50")),
+        (0x00, 0x00, b"\x02-7", Param::Decimal(b"-7")),
         (0xfe, 0x00, b"\x01x", Param::Bytes(b"x")),
     ] {
         let payload = bytes(column_type, sign, value);
@@ -176,6 +177,7 @@ fn any_param() -> impl Strategy<Value = Param<'static>> {
         any::<f32>().prop_map(Param::Float),
         any::<f64>().prop_map(Param::Double),
         (0..600usize).prop_map(|len| Param::Bytes(&[b'x'; 600][..len])),
+        (0..66usize).prop_map(|len| Param::Decimal(&[b'1'; 66][..len])),
         date.prop_map(Param::Date),
         datetime,
         time,
