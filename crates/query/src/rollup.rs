@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result};
 use datafusion::functions_aggregate::count::count;
 use datafusion::functions_aggregate::grouping::grouping_udaf;
 use datafusion::logical_expr::{
@@ -19,7 +19,10 @@ const PART: &str = "\u{1}rollup_";
 pub fn ordered(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| match node {
         LogicalPlan::Aggregate(aggregate) => match keys(&aggregate) {
-            Some(keys) => in_order(&aggregate, &keys).map(Transformed::yes),
+            Some(keys) => {
+                let (aggregate, keys) = computed(aggregate, keys)?;
+                in_order(&aggregate, &keys).map(Transformed::yes)
+            }
             None => Ok(Transformed::no(LogicalPlan::Aggregate(aggregate))),
         },
         other => Ok(Transformed::no(other)),
@@ -33,6 +36,37 @@ fn keys(aggregate: &Aggregate) -> Option<Vec<Expr>> {
         [Expr::GroupingSet(GroupingSet::Rollup(keys))] => Some(keys.clone()),
         _ => None,
     }
+}
+
+/// A ROLLUP whose keys with placeholders are columns of its input: within a grouping set they would
+/// lose their names to the values.
+fn computed(aggregate: Aggregate, keys: Vec<Expr>) -> Result<(Aggregate, Vec<Expr>)> {
+    let mut open = Vec::new();
+    for key in &keys {
+        if key.exists(|part| Ok(matches!(part, Expr::Placeholder(_))))? && !open.contains(key) {
+            open.push(key.clone());
+        }
+    }
+    if open.is_empty() {
+        return Ok((aggregate, keys));
+    }
+    let columns = aggregate.input.schema().columns().into_iter().map(Expr::Column);
+    let input = LogicalPlanBuilder::from(Arc::clone(&aggregate.input));
+    let input = input.project(columns.chain(open.iter().cloned()))?.build()?;
+    let named = |expr: Expr| {
+        let named = expr.transform_down(|part| match open.contains(&part) {
+            true => {
+                let column = column_of(&part.schema_name().to_string());
+                Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+            }
+            false => Ok(Transformed::no(part)),
+        });
+        named.map(|named| named.data)
+    };
+    let keys = keys.into_iter().map(named).collect::<Result<Vec<_>>>()?;
+    let calls = aggregate.aggr_expr.into_iter().map(named).collect::<Result<Vec<_>>>()?;
+    let group = Expr::GroupingSet(GroupingSet::Rollup(keys.clone()));
+    Ok((Aggregate::try_new(Arc::new(input), vec![group], calls)?, keys))
 }
 
 fn in_order(aggregate: &Aggregate, keys: &[Expr]) -> Result<LogicalPlan> {
@@ -62,5 +96,5 @@ fn in_order(aggregate: &Aggregate, keys: &[Expr]) -> Result<LogicalPlan> {
 }
 
 fn column_of(name: &str) -> Expr {
-    Expr::Column(datafusion::common::Column::from_name(name))
+    Expr::Column(Column::from_name(name))
 }

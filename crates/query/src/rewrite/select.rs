@@ -120,6 +120,7 @@ fn ordered(query: &mut Query) -> Result<()> {
     }
     for by in &mut *exprs {
         super::subquery::in_item(&mut by.expr)?;
+        hide_variable(&mut by.expr);
     }
     if exprs.is_empty() {
         query.order_by = None;
@@ -151,6 +152,20 @@ fn is_number(expr: &Expr) -> bool {
     matches!(inner, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
+/// Hides what a variable stands for: a number in it is no position.
+fn hide_variable(key: &mut Expr) {
+    if is_variable(key) {
+        let name = key.to_string();
+        *key = call("mysql_part", vec![take(key), text(name)]);
+    }
+}
+
+/// Whether an expression is a variable, as `@x`.
+fn is_variable(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(name)
+        if name.quote_style.is_none() && name.value.starts_with('@'))
+}
+
 /// Hides the numbers that keys of GROUP BY name by their aliases, as in `SELECT 2024 AS y .. GROUP
 /// BY y`: DataFusion would take them for positions.
 fn hide_numbers(projection: &mut [SelectItem], keys: &[Expr]) {
@@ -160,7 +175,7 @@ fn hide_numbers(projection: &mut [SelectItem], keys: &[Expr]) {
             Expr::Identifier(name) => name.value.eq_ignore_ascii_case(&alias.value),
             _ => false,
         };
-        if is_number(expr) && keys.iter().any(is_alias) {
+        if (is_number(expr) || is_variable(expr)) && keys.iter().any(is_alias) {
             *expr = call("mysql_part", vec![take(expr), text("number")]);
         }
     }
@@ -361,6 +376,7 @@ fn group_by(select: &mut Select) -> Result<()> {
     for expr in &mut *exprs {
         check_key(expr, projection)?;
         super::subquery::in_item(expr)?;
+        hide_variable(expr);
         if is_signed_number(expr) {
             // DataFusion would take it for a position.
             *expr = call("mysql_part", vec![take(expr), text("signed")]);
@@ -369,13 +385,28 @@ fn group_by(select: &mut Select) -> Result<()> {
     match modifiers[..] {
         [] => {}
         [GroupByWithModifier::Rollup] => {
-            let sets = exprs.drain(..).map(|key| vec![key_at(key, projection)]).collect();
-            *exprs = vec![Expr::Rollup(sets)];
+            let keys = exprs.drain(..).map(|key| key_at(key, projection)).collect::<Vec<_>>();
+            *exprs = vec![Expr::Rollup(apart(keys))];
             modifiers.clear();
         }
         _ => bail!(NotSupported, "This version of Freshet doesn't yet support 'GROUP BY ... WITH'"),
     }
     Ok(())
+}
+
+/// The keys of a grouping set, where one that is there again gets another name: each is a level of
+/// its own, and the items mean the first.
+fn apart(keys: Vec<Expr>) -> Vec<Vec<Expr>> {
+    let mut sets = Vec::<Vec<Expr>>::with_capacity(keys.len());
+    for key in keys {
+        let is_there = sets.iter().flatten().any(|known| *known == key);
+        let name = format!("again {}", sets.len());
+        sets.push(match is_there {
+            true => vec![call("mysql_part", vec![key, text(name)])],
+            false => vec![key],
+        });
+    }
+    sets
 }
 
 /// The key that a position stands for, which has no meaning within a grouping set; other keys as
