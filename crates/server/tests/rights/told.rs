@@ -103,3 +103,19 @@ fn ids_of_tables_tell_of_no_table() {
     root.run("grant insert on d.secret to u");
     assert_eq!(client.one("select d.AUTO_SEQ_secret.nextval"), "1");
 }
+
+#[test]
+fn a_foreign_key_tells_nothing_of_a_table_that_one_may_not_see() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create database secret");
+    root.run("create table secret.users (email varchar(20) not null, unique key by_email (email))");
+    root.run("create user u");
+    root.run("grant all on d.* to u");
+    let mut u = as_user(&server, "u");
+    u.run("create table d.p (a varchar(20), foreign key (a) references secret.users (email))");
+    let key = "select coalesce(unique_constraint_name, 'none') \
+         from information_schema.referential_constraints where constraint_schema = 'd'";
+    assert_eq!(u.one(key), "none");
+    assert_eq!(root.one(key), "by_email");
+}
