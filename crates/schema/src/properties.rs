@@ -2,7 +2,7 @@
 
 use crate::{KeyModel, Properties, Table};
 
-/// The property of tables with a UNIQUE KEY that stores encoded rows beside their keys, as in Doris.
+/// The property of tables with a UNIQUE KEY that stores encoded rows beside their keys.
 pub const STORE_ROW_COLUMN: &str = "store_row_column";
 
 impl Properties {

@@ -11,7 +11,7 @@ const WHOLE: usize = usize::MAX;
 
 impl Change<'_> {
     /// Locks a table whose rows have no keys until the end of the transaction, waiting for others
-    /// that have locked it so, or shared it. What was written until then is seen, and should be read.
+    /// that have locked it so. What was written until then is seen, and should be read.
     ///
     /// Who writes there without this lock does not wait: the COMMIT of who removes a row that was
     /// removed meanwhile is refused (1213), as always.
@@ -23,7 +23,7 @@ impl Change<'_> {
         let whole = KeyedRows::of_keys(std::iter::once(&[][..]));
         let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
         let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
-        owner.hold(self.hold, (self.target.id(), WHOLE), &whole, clock, deadline).await?;
+        owner.lock((self.target.id(), WHOLE), &whole, clock, deadline).await?;
         self.seen = self.seen.max(last_of(&self.target.state));
         Ok(())
     }

@@ -319,11 +319,9 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         cursor.skip();
         return Ok(ShowWhat::Plain(logs));
     }
-    if let Some(loads) = of_loads(cursor)? {
-        return Ok(loads);
-    }
-    if let Some(nodes) = of_nodes(cursor)? {
-        return Ok(nodes);
+    let listed = of_loads(cursor)?.map_or_else(|| of_nodes(cursor), |loads| Ok(Some(loads)))?;
+    if let Some(listed) = listed {
+        return Ok(listed);
     }
     let Some(kind) = cursor.one_of(&KINDS) else { return Err(unknown(cursor)) };
     Ok(match kind {

@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 
 use super::golden::has_bytes;
-use super::strategies::text;
 use crate::{Definition, MetaEvent};
 
 pub(super) fn foreign_key() -> impl Strategy<Value = ForeignKey> {
     let columns = vec((any::<u32>(), "[a-z]{1,9}"), 1..3);
+    let text = || "[a-z%\u{e9}]{0,6}";
     let actions = || select(ReferenceAction::ALL.to_vec());
     let parts = (text(), columns, option::of(text()), text(), actions(), actions());
     parts.prop_map(|(name, columns, database, table, on_delete, on_update)| {
