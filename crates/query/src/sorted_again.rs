@@ -1,8 +1,8 @@
 //! Sorts rows again where a pass of DataFusion forgot that they are in order.
 //!
 //! For `SELECT a.c FROM (SELECT 1 AS c) a LEFT JOIN t ON 1 JOIN u ON t.x = u.y ORDER BY 1` no sort
-//! is planned, since all rows have one value in the column. A later pass lets the join give out that
-//! column alone, and what the join then says of its rows does not tell any more that it is
+//! is planned, since all rows have one value in the column. A later pass lets the join give out
+//! that column alone, and what the join then says of its rows does not tell any more that it is
 //! constant: DataFusion's last check refuses the plan (datafusion-physical-optimizer 55).
 
 use std::sync::Arc;

@@ -6,6 +6,7 @@ mod foreign;
 mod global_keys;
 mod golden;
 mod notes;
+mod policies;
 mod strategies;
 mod views;
 mod workload;

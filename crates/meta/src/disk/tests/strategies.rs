@@ -10,15 +10,15 @@ use freshet_base::{
 use freshet_schema::{
     AutoPartition, Collation, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue,
     Distribution, GlobalIndex, GroupCommitMode, KeyForm, KeyModel, LengthUnit, LobSize, Partition,
-    PartitionBy, PartitionExpr, PartitionMethod, PartitionValues, Placement, PolicyHolder,
-    Properties, RowPolicy, SchemaHistory, Sequence, SequenceKind, Step, Table, TableForm,
-    TableSchema, TimePart,
+    PartitionBy, PartitionExpr, PartitionMethod, PartitionValues, Placement, Properties,
+    SchemaHistory, Sequence, SequenceKind, Step, Table, TableForm, TableSchema, TimePart,
 };
 use imbl::OrdMap;
 use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 
 use super::foreign::foreign_key;
+use super::policies::policy;
 use crate::{
     AcceptedHole, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind, KeyPartMeta,
     KeyRange, LabelKind, LabelLimits, LabelRecord, LeftOpen, LogFileRecord, LogSecret, LogState,
@@ -308,18 +308,6 @@ fn divided_by(column: ColumnId, seed: i64) -> PartitionBy {
         has_columns_word: seed % 2 == 0,
         auto: (seed % 3 == 0).then_some(week),
     }
-}
-
-fn policy() -> impl Strategy<Value = RowPolicy> {
-    let holder = (text(), text(), any::<bool>());
-    let parts = (text(), any::<bool>(), holder, "[a-z]{1,9}", vec(any::<u32>(), 0..3));
-    parts.prop_map(|(name, is_restrictive, (of, host, is_role), text, columns)| RowPolicy {
-        name,
-        is_restrictive,
-        holder: PolicyHolder { name: of, host, is_role },
-        text,
-        columns: columns.into_iter().map(ColumnId).collect(),
-    })
 }
 
 fn sequence() -> impl Strategy<Value = Sequence> {
