@@ -1,4 +1,4 @@
-//! The options of the command line, and the short names of Batch Tool for them.
+//! The options of the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -96,7 +96,7 @@ pub fn translated(words: impl Iterator<Item = OsString>) -> Result<Vec<OsString>
                 None => return Err(format!("{name} of Batch Tool needs the name of a file")),
             },
             ("-dir", _) => ours.push("--output".into()),
-            ("-o", Some(next)) if OPERATIONS.iter().any(|operation| next == operation) => {
+            ("-o", Some(next)) if is_load && OPERATIONS.iter().any(|known| next == known) => {
                 return Err(format!(
                     "-o {} of Batch Tool: the operation is the command here, freshet load or \
                      freshet dump; rows are changed by UPDATE and DELETE of SQL",
@@ -154,7 +154,8 @@ mod tests {
             assert!(error.starts_with(&format!("{name} of Batch Tool is no option")), "{error}");
             assert!(SAME.iter().all(|(same, _)| *same != name), "{name} is both");
         }
-        assert!(of("freshet dump -o export").unwrap_err().contains("the operation"));
+        assert!(of("freshet load -o import").unwrap_err().contains("the operation"));
+        assert_eq!(of("freshet dump -o export").unwrap(), "freshet dump -o export");
         assert!(of("freshet load -o import -f a").unwrap_err().contains("the operation"));
         assert!(of("freshet load -D d -f").unwrap_err().contains("needs the name"));
     }

@@ -314,7 +314,7 @@ impl Appender {
             })?;
         let (joined, full, cut) = outcome;
         let txn = joined.txn;
-        self.after_join(load.table, joined, size);
+        self.after_join(load.table, (joined, lsn), size);
         if let Some(chunk) = full {
             convert_later(self.store.pool(), chunk);
         }
@@ -397,7 +397,7 @@ impl Appender {
             },
         )?;
         for (table, joined, size) in joined {
-            self.after_join(&table, joined, size);
+            self.after_join(&table, (joined, lsn), size);
         }
         if is_large {
             self.store.keeper.wake();
@@ -487,7 +487,7 @@ impl Appender {
         })
     }
 
-    fn after_join(&self, table: &TableState, joined: Joined, size: JoinSize) {
+    fn after_join(&self, table: &TableState, (joined, lsn): (Joined, Lsn), size: JoinSize) {
         let metrics = self.store.metrics();
         metrics.loads.inc();
         metrics.rows.inc_by(size.rows);
@@ -496,7 +496,7 @@ impl Appender {
             self.store.keeper.group_opened(table.id, due);
         }
         if let Some(ended) = joined.ended {
-            self.history.push(ended);
+            self.history.push(ended, lsn);
         }
     }
 
@@ -534,7 +534,7 @@ impl Appender {
         match ended {
             Ok((_, (ended, frozen))) => {
                 let version = ended.version;
-                self.history.push(ended);
+                self.history.push(ended, frozen);
                 Ok(Some((frozen, version)))
             }
             Err(_) => Ok(None),

@@ -492,7 +492,7 @@ impl Ddl {
                 divided.push(Divided::new(change, table.schema(), Some(&table.partitions)));
             }
         }
-        let (_, (unsettled, ended)) = self.store.wal.append_timed(
+        let (lsn, (unsettled, ended)) = self.store.wal.append_timed(
             Kind::Barrier as u8,
             payload,
             room,
@@ -507,7 +507,7 @@ impl Ddl {
             },
         )?;
         counters.iter().for_each(StoppedCounter::restart);
-        ended.into_iter().for_each(|group| self.history.push(group));
+        ended.into_iter().for_each(|group| self.history.push(group, lsn));
         Ok(unsettled)
     }
 

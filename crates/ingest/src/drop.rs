@@ -57,7 +57,7 @@ impl Ddl {
         assert!(are_own, "a database is dropped with its own tables");
         let room = self.room_of_removal(SMALL_RECORD_BYTES)?;
         let now_micros = self.store.clock().wall_micros();
-        let (_, (unsettled, ended)) =
+        let (lsn, (unsettled, ended)) =
             self.store.wal.append(Kind::DatabaseDrop as u8, &[][..], room, |lsn, stamp| {
                 record::write_database_stamp(stamp, id);
                 let ended = states.iter().filter_map(|state| drop_one(state, lsn, now_micros));
@@ -65,7 +65,7 @@ impl Ddl {
                 let event = MetaEvent::DropDatabase(id);
                 Ok::<_, Error>((self.settler.settle_later(lsn, event, None, None), ended))
             })?;
-        ended.into_iter().for_each(|group| self.history.push(group));
+        ended.into_iter().for_each(|group| self.history.push(group, lsn));
         self.settler.settled_as_told(unsettled).await
     }
 }

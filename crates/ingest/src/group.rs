@@ -66,6 +66,8 @@ pub struct EndedGroup {
     pub txn: TxnId,
     /// The table version that it created.
     pub version: Version,
+    /// Of the record that ended it, which may not be durable yet; known once it is appended.
+    pub lsn: Lsn,
     /// Number of loads.
     pub loads: u64,
     /// Number of rows.
@@ -275,6 +277,7 @@ impl GroupCommit {
             table: self.log.table(),
             txn: group.txn,
             version: self.log.version().next(),
+            lsn: Lsn::ZERO,
             loads: group.loads,
             rows: group.rows,
             bytes: group.bytes,

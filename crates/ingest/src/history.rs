@@ -69,7 +69,9 @@ impl History {
         self.groups.lock().iter().cloned().collect()
     }
 
-    pub(crate) fn push(&self, group: EndedGroup) {
+    /// Adds a group, which the record at `lsn` has ended.
+    pub(crate) fn push(&self, mut group: EndedGroup, lsn: Lsn) {
+        group.lsn = lsn;
         self.metrics.groups_ended.with_label_values(&[group.reason.name()]).inc();
         let mut groups = self.groups.lock();
         if groups.len() == GROUPS_MAX {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Error, Result, bail, err};
+use freshet_base::{Error, Result, TableId, bail, err};
 use freshet_ingest::{Engine, OwnRows, Savepoint, Transaction};
 use freshet_meta::{Claim, LABEL_CHARS_MAX};
 use freshet_storage::snapshot::Snapshot;
@@ -15,8 +15,8 @@ use crate::settings::Settings;
 /// What a savepoint stands for.
 pub struct Kept {
     pub rows: Savepoint,
-    /// By the INSERTs of the transaction before it.
-    pub inserted: Inserted,
+    /// By the INSERTs of the transaction before it, and the table of the last one.
+    pub inserted: Option<(TableId, Inserted)>,
 }
 
 /// The sums that SHOW LAST INSERT tells of a transaction.
@@ -332,7 +332,7 @@ impl Transactions {
     ///
     /// # Errors
     /// 1305 for an unknown one; 1205 after an idle timeout.
-    pub fn roll_back_to(&mut self, name: &str) -> Result<Inserted> {
+    pub fn roll_back_to(&mut self, name: &str) -> Result<Option<(TableId, Inserted)>> {
         let (open, at) = self.savepoint(name)?;
         open.savepoints.truncate(at + 1);
         let kept = &open.savepoints[at].1;

@@ -5,7 +5,7 @@ use freshet_ingest::WaitLimit;
 use freshet_meta::{Claim, LabelKind};
 
 use super::{LastInsert, Session};
-use crate::transaction::{Begin, Control, Kept};
+use crate::transaction::{Begin, Control, Inserted, Kept};
 
 impl Session {
     /// Runs a plain BEGIN, COMMIT or ROLLBACK.
@@ -117,7 +117,7 @@ impl Session {
         let rows = own.save(engine, patience).await?;
         let number = self.transactions.number();
         let last = self.last_insert.as_ref().filter(|last| last.waits_for(number));
-        let inserted = last.map(|last| last.inserted).unwrap_or_default();
+        let inserted = last.map(|last| (last.table, last.inserted));
         self.transactions.set_savepoint(name, Kept { rows, inserted })
     }
 
@@ -129,7 +129,8 @@ impl Session {
         let inserted = self.transactions.roll_back_to(name)?;
         let number = self.transactions.number();
         if let Some(last) = self.last_insert.as_mut().filter(|last| last.waits_for(number)) {
-            last.inserted = inserted;
+            let (table, inserted) = inserted.unwrap_or((last.table, Inserted::default()));
+            (last.table, last.inserted) = (table, inserted);
         }
         Ok(())
     }

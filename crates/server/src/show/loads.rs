@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use freshet_base::{DbId, Result, TableId, TxnId, bail};
-use freshet_ingest::names;
+use freshet_ingest::{EndedGroup, names};
 use freshet_meta::{LabelKind, LabelState, may_see_table, require_visible};
 
 use super::listing::{Listing, Row, instant, some};
@@ -205,7 +205,10 @@ fn groups(session: &Session, home: &Home) -> Vec<Transaction> {
         open.filter_map(|state| state.open_group(|open| of(open.txn, open.opened_micros, None)));
     let ended = engine.history().groups();
     let ended = ended.iter().filter(|group| is_seen(group.table));
-    let ended = ended.map(|group| of(group.txn, group.opened_micros, Some(group.ended_micros)));
+    // What a crash could take back has not ended.
+    let horizon = engine.horizon().get();
+    let time = |group: &EndedGroup| (group.lsn <= horizon).then_some(group.ended_micros);
+    let ended = ended.map(|group| of(group.txn, group.opened_micros, time(group)));
     open.chain(ended).collect()
 }
 

@@ -110,7 +110,8 @@ fn databases(session: &Session) -> Result<Listing> {
     ]);
     let snapshot = session.shared.engine.snapshot(session.settings.freshness);
     for database in seen(session) {
-        let tables = visible(session, &database.name)?;
+        // One that was dropped beside this is left out.
+        let Ok(tables) = visible(session, &database.name) else { continue };
         let (mut bytes, mut tablets) = (0, 0);
         for table in &tables {
             bytes += bytes_shown(session, &snapshot, table)?.unwrap_or(0);
@@ -280,7 +281,8 @@ fn statistic(session: &Session) -> Result<Listing> {
     };
     for database in seen(session) {
         let mut own = [0; 3];
-        for table in visible(session, &database.name)? {
+        let Ok(tables) = visible(session, &database.name) else { continue };
+        for table in tables {
             let (partitions, tablets) = (table.shown_partitions().count(), table.tablets().count());
             own = [own[0] + 1, own[1] + partitions, own[2] + tablets];
         }
@@ -296,8 +298,8 @@ fn statistic(session: &Session) -> Result<Listing> {
 fn transactions(session: &Session) -> Result<Listing> {
     let mut listing = Listing::new(&["DbId", "DbName", "RunningTransactionNum"]);
     for database in seen(session) {
-        let running = in_state(session, &database, "running")?.rows.len();
-        listing.push([some(database.id), some(&database.name), some(running)]);
+        let Ok(running) = in_state(session, &database, "running") else { continue };
+        listing.push([some(database.id), some(&database.name), some(running.rows.len())]);
     }
     Ok(listing)
 }

@@ -247,10 +247,10 @@ fn the_last_insert_of_a_transaction_is_that_of_all_its_inserts() {
     client.run("savepoint none");
     client.run("insert into t values (10)");
     client.run("savepoint one");
-    client.run("insert into t values (11), (12)");
-    assert_eq!(last(&mut client)[4..], ["PREPARE", "3", "0"]);
+    client.run("insert into other values (11), (12)");
+    assert_eq!(last(&mut client)[3..], ["other", "PREPARE", "3", "0"]);
     client.run("rollback to one");
-    assert_eq!(last(&mut client)[4..], ["PREPARE", "1", "0"]);
+    assert_eq!(last(&mut client)[3..], ["t", "PREPARE", "1", "0"]);
     client.run("insert into t values (13)");
     assert_eq!(last(&mut client)[4..], ["PREPARE", "2", "0"]);
     client.run("rollback to none");
