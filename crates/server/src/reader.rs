@@ -22,7 +22,7 @@ use freshet_query::through::{Through, is_written_through};
 use freshet_schema::{Collation, KeyModel, ROW_ID, TableSchema, Zone};
 use freshet_storage::delta::Freshness;
 use freshet_storage::hidden::HiddenKeys;
-use freshet_storage::snapshot::{Snapshot, TableSnapshot};
+use freshet_storage::snapshot::TableSnapshot;
 
 use crate::session::{Client, Counts, Session, TemporaryName};
 use crate::show::system::ServerView;
