@@ -6,7 +6,7 @@ use freshet_base::clock::Deadline;
 use freshet_base::{Lsn, Result, bail};
 use freshet_ingest::{LoadTarget, Loaded, names};
 use freshet_meta::{Object, Privilege};
-use freshet_query::change::{Change, ChangeKind, Columns, Reads};
+use freshet_query::change::{Change, ChangeKind, Columns, LockWait, Reads};
 use freshet_query::through::Through;
 use freshet_schema::{KeyModel, TableForm};
 use freshet_wire::Capabilities;
@@ -179,6 +179,9 @@ pub fn refused(change: &Change, target: &LoadTarget) -> freshet_base::Error {
     let (word, instead) = match &change.kind {
         ChangeKind::Update { .. } => ("UPDATE in a transaction", "INSERT"),
         ChangeKind::Delete => ("DELETE in a transaction", "TRUNCATE"),
+        ChangeKind::Lock { wait: LockWait::Skip, .. } => {
+            ("FOR UPDATE SKIP LOCKED", "FOR UPDATE, which locks the table")
+        }
         ChangeKind::Lock { .. } => ("FOR UPDATE", "a SELECT without it"),
     };
     let name = &target.table().name;
