@@ -39,11 +39,12 @@ pub struct HashedText {
 /// for other clauses, and where both are divided so, since the tablets are of both at once.
 pub fn hashed_text(table: &Table) -> Option<HashedText> {
     const SUB: &str = "SUBPARTITION";
+    const SUB_BY: &str = "SUBPARTITION BY";
     let text = table.placement.as_ref()?.text.as_str();
     let (head, rest) = text.split_once('(')?;
     let head = head.to_ascii_uppercase();
     let starts = if table.partition_by.is_some() { SUB } else { "PARTITION" };
-    if !head.starts_with(starts) || rest.to_ascii_uppercase().contains(SUB) {
+    if !head.starts_with(starts) || rest.to_ascii_uppercase().contains(SUB_BY) {
         return None;
     }
     let has = |word: &str| head.split_whitespace().any(|one| one == word);

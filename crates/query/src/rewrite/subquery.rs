@@ -143,7 +143,7 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
             part => part,
         };
         let Some((row, subquery, negated)) = row_membership(found) else { continue };
-        let (row, subquery) = (row.clone(), subquery.clone());
+        let (row, subquery) = (row.clone(), Box::new(subquery.clone()));
         check_width(found)?;
         let exists = row_exists(row, subquery, negated != under_not)?;
         *found = if negated { not(exists) } else { exists };
@@ -153,7 +153,7 @@ pub fn in_condition(condition: &mut Expr) -> Result<()> {
 
 /// The row, the subquery and the negation of `row [NOT] IN (subquery)`, `row = ANY (subquery)` and
 /// `row <> ALL (subquery)`.
-fn row_membership(expr: &Expr) -> Option<(&Vec<Expr>, &Box<Query>, bool)> {
+fn row_membership(expr: &Expr) -> Option<(&Vec<Expr>, &Query, bool)> {
     let (left, subquery, negated) = match expr {
         Expr::InSubquery { expr: left, subquery, negated } => (left, subquery, *negated),
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => match &**right {
@@ -167,7 +167,7 @@ fn row_membership(expr: &Expr) -> Option<(&Vec<Expr>, &Box<Query>, bool)> {
         _ => return None,
     };
     match &**left {
-        Expr::Tuple(row) => Some((row, subquery, negated)),
+        Expr::Tuple(row) => Some((row, &**subquery, negated)),
         _ => None,
     }
 }
