@@ -79,8 +79,13 @@ fn no_hidden_row_is_seen_beside_changes_of_the_table() {
             scope.spawn(move || {
                 let mut user = server.log_in("u").unwrap();
                 user.run("USE d");
-                let prepared =
-                    user.prepare("SELECT COUNT(*) FROM t WHERE tenant <> ?").unwrap().statement_id;
+                // The table may be called otherwise just now.
+                let sql = "SELECT COUNT(*) FROM t WHERE tenant <> ?";
+                let prepared = loop {
+                    if let Ok(prepared) = user.prepare(sql) {
+                        break prepared.statement_id;
+                    }
+                };
                 let mut looks = 0;
                 while !over.load(Ordering::Relaxed) || looks < 5 {
                     looks += 1;

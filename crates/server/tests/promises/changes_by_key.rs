@@ -142,7 +142,7 @@ fn prepared_changes_do_the_same() {
         ),
         ([text, Param::Int(1), Param::Double(1e300), Param::Int(500), id], true),
         ([text, Param::Int(1), Param::Int(1), Param::Null, id], true),
-        ([text, Param::Decimal(b"1"), Param::Int(2), Param::Int(6), Param::Decimal(b"1.0")], true),
+        ([text, Param::Decimal(b"1"), Param::Int(2), Param::Int(6), Param::Decimal(b"1")], true),
         ([Param::Decimal(b"1.50"), Param::Int(1), Param::Int(1), Param::Int(5), id], false),
         ([text, Param::Int(1), Param::Decimal(b"1.25"), Param::Int(5), id], false),
         ([text, Param::Int(1), Param::Int(1), Param::Int(5), Param::Decimal(b"1.5")], false),

@@ -339,7 +339,7 @@ fn a_tablet_is_found_by_its_id() {
         assert!(rows.iter().any(|row| row[0] == step), "{step} in {path}: {rows:?}");
         path = format!("{path}/{step}");
     }
-    assert_eq!(client.fails("show tablet 1").errno, 1210);
+    assert_eq!(client.fails("show tablet 1000000").errno, 1210);
     assert_eq!(client.fails("show proc '/dbs/1000000'").errno, 1049);
     assert_eq!(client.fails("show proc '/dbs/x'").errno, 1210);
     assert_eq!(client.fails(&format!("show proc '/dbs/{db}/1000000'")).errno, 1146);
