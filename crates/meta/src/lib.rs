@@ -31,6 +31,7 @@ mod foreign;
 mod format;
 mod generated;
 mod ids;
+mod kept_keys;
 mod keys;
 mod label;
 mod log;

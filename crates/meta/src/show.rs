@@ -6,7 +6,8 @@ use freshet_base::ColumnId;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
-    ForeignKey, GlobalIndex, KeyModel, Properties, ReferenceAction, Table, TableForm, TableSchema,
+    ForeignKey, GlobalIndex, KeyModel, NOT_ENFORCED, Properties, ReferenceAction, Table, TableForm,
+    TableSchema,
 };
 
 use crate::properties;
@@ -145,9 +146,10 @@ fn btree(key: &DeclaredKey) -> &'static str {
     if key.form.is_btree { " USING BTREE" } else { "" }
 }
 
-/// What follows the columns of a unique key that is not enforced.
+/// What follows the columns of a unique key that is not enforced. Of two comments MySQL takes the
+/// last one.
 fn unenforced(key: &DeclaredKey) -> String {
-    format!("{} COMMENT {}", btree(key), text(&key.unenforced_comment()))
+    format!("{} COMMENT '{NOT_ENFORCED}'{}", btree(key), comment(key))
 }
 
 /// The COMMENT of a key, with a space before it.

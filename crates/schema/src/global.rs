@@ -56,23 +56,6 @@ impl DeclaredKey {
         self.global.as_ref()?.placement.as_ref()
     }
 
-    /// Its comment with [`NOT_ENFORCED`], which [`Self::enforced_comment`] takes out again.
-    pub fn unenforced_comment(&self) -> String {
-        match self.comment.as_str() {
-            "" => NOT_ENFORCED.to_owned(),
-            comment => format!("{comment} ({NOT_ENFORCED})"),
-        }
-    }
-
-    /// The comment of a unique key that is not enforced without the words that say so; `None`
-    /// where it lacks them.
-    pub fn enforced_comment(shown: &str) -> Option<&str> {
-        if shown == NOT_ENFORCED {
-            return Some("");
-        }
-        shown.strip_suffix(&format!(" ({NOT_ENFORCED})"))
-    }
-
     /// Whether COVERING names a column.
     pub fn is_covering(&self, column: ColumnId) -> bool {
         self.global.as_ref().is_some_and(|global| global.covering.contains(&column))
@@ -80,11 +63,13 @@ impl DeclaredKey {
 }
 
 impl Table {
-    /// What SHOW INDEX says of a key.
+    /// What SHOW INDEX says of a key: its comment, with [`NOT_ENFORCED`] where that is so.
     pub fn key_comment<'k>(&self, key: &'k DeclaredKey) -> Cow<'k, str> {
-        match key.kind.is_unique() && !self.enforces(key) {
-            true => key.unenforced_comment().into(),
-            false => key.comment.as_str().into(),
+        let is_enforced = !key.kind.is_unique() || self.enforces(key);
+        match key.comment.as_str() {
+            comment if is_enforced => comment.into(),
+            "" => NOT_ENFORCED.into(),
+            comment => format!("{comment} ({NOT_ENFORCED})").into(),
         }
     }
 

@@ -5,7 +5,8 @@ use freshet_base::ColumnId;
 use crate::{DeclaredKey, DeclaredKeyKind, KeyModel, Table, TableSchema};
 
 /// The comment of unique keys which may have equal values nevertheless; a comment, so that the line
-/// remains valid in MySQL.
+/// remains valid in MySQL. Nothing but exactly this COMMENT says so, whatever else people write; a
+/// comment that such a key has stands behind it, in a COMMENT of its own.
 pub const NOT_ENFORCED: &str = "not enforced";
 
 impl TableSchema {

@@ -7,7 +7,7 @@ use freshet_meta::{
 };
 use freshet_schema::sketch::SketchKind;
 use freshet_schema::{
-    Aggregate, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, SequenceKind, TableForm,
+    Aggregate, ColumnType, DeclaredKeyKind, DefaultValue, NOT_ENFORCED, SequenceKind, TableForm,
 };
 use sqlparser::tokenizer::Token;
 
@@ -212,11 +212,11 @@ pub fn key_options(cursor: &mut Cursor<'_>, key: &mut DeclaredKeySpec) -> Result
             let text = cursor.text()?;
             // As SHOW CREATE TABLE has it, so that a table with equal keys can be made again. It
             // says what the key is, and is no comment: that would stay once the key is enforced.
-            let other = DeclaredKey::enforced_comment(&text).filter(|_| key.kind.is_unique());
-            if other.is_some() && key.global.is_none() && key.kind == DeclaredKeyKind::Unique {
+            if text != NOT_ENFORCED || !key.kind.is_unique() {
+                key.comment = text;
+            } else if key.global.is_none() && key.kind == DeclaredKeyKind::Unique {
                 key.kind = DeclaredKeyKind::UniqueHint;
             }
-            key.comment = other.map(str::to_owned).unwrap_or(text);
         } else if cursor.words("PROPERTIES") {
             cursor.properties()?;
         } else if cursor.words("KEY_BLOCK_SIZE") {

@@ -1,10 +1,11 @@
 //! What a CREATE TABLE says of its table, beside what was written.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Privilege, TableSpec, make_global, show_create_table};
-use freshet_query::parser::{Statement, TableName, parse};
+use freshet_meta::{Privilege, TableSpec, make_global};
+use freshet_query::parser::TableName;
 use freshet_schema::TableForm;
 
+use super::rewrite::spec_of;
 use crate::session::Session;
 
 /// A table in the syntax of MySQL that names no collation has that of its database.
@@ -15,7 +16,7 @@ pub fn collated(session: &Session, mut spec: TableSpec, database: &str) -> Table
     spec
 }
 
-/// CREATE TABLE .. LIKE: parses SHOW CREATE TABLE of the other table.
+/// CREATE TABLE .. LIKE: the statement that creates the other table.
 pub fn spec_like(
     session: &Session,
     like: &TableName,
@@ -26,12 +27,9 @@ pub fn spec_like(
         bail!(NotUniqueTable, "Not unique table/alias: '{name}'");
     }
     session.authorize_use(Privilege::Select, database, &like.table)?;
-    let sql = show_create_table(&*session.definition(database, &like.table)?, None);
-    match parse(&sql, Default::default())?.remove(0).statement {
-        // As in MySQL, which leaves out foreign keys.
-        Statement::CreateTable(create) => Ok(TableSpec { foreign_keys: Vec::new(), ..create.spec }),
-        _ => bail!(Unknown, "table '{}' cannot be described", like.table),
-    }
+    let spec = spec_of(&*session.definition(database, &like.table)?)?;
+    // As in MySQL, which leaves out foreign keys.
+    Ok(TableSpec { foreign_keys: Vec::new(), ..spec })
 }
 
 /// Makes keys global that lack a column of PARTITION BY, where the database does that; returns a
