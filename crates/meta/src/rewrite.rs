@@ -277,6 +277,7 @@ impl Edit<'_> {
         for key in &mut self.spec.declared_keys {
             key.columns.retain(|known| !is(known, name));
             key.first.retain(|(known, _)| !is(known, name));
+            key.descending.retain(|known| !is(known, name));
         }
         // As in MySQL: a key without columns is gone.
         self.spec.declared_keys.retain(|key| !key.columns.is_empty());
@@ -306,7 +307,7 @@ impl Edit<'_> {
         first.for_each(|name| to.clone_into(name));
         let keys = spec.declared_keys.iter_mut().flat_map(|key| {
             let covering = key.global.as_mut().map(|global| &mut global.covering);
-            std::iter::once(&mut key.columns).chain(covering)
+            [&mut key.columns, &mut key.descending].into_iter().chain(covering)
         });
         let keys = keys.chain(spec.foreign_keys.iter_mut().map(|key| &mut key.columns));
         let lists = keys.chain(spec.key.iter_mut().map(|key| &mut key.columns));
