@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use freshet_base::ColumnId;
+use freshet_schema::key::length_of;
 use freshet_schema::value::literal_text;
 use freshet_schema::{
     Check, Column, ColumnType, DeclaredKey, DeclaredKeyKind, DefaultValue, Distribution,
@@ -22,7 +23,9 @@ pub use partition::{HashedText, PartitionText, hashed_text, partition_text};
 pub fn show_create_table(table: &Table, next_id: Option<u64>) -> String {
     let mut lines = table.schema().shown().iter().map(|c| column(c, table)).collect::<Vec<_>>();
     lines.extend(table.declared_keys.iter().map(|key| declared_key(key, table)));
-    lines.extend(table.foreign_keys.iter().map(|key| foreign_key(key, table)));
+    if table.form == TableForm::MySql {
+        lines.extend(table.foreign_keys.iter().map(|key| foreign_key(key, table)));
+    }
     lines.extend(table.schema().checks.iter().map(check));
     let lines = lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>().join(",\n");
     // Only temporary tables are shown without being listed.
@@ -109,8 +112,14 @@ fn declared_key(key: &DeclaredKey, table: &Table) -> String {
         let names = ids.iter().map(|&id| {
             let at = schema.position_of(id).expect("columns of a key are never dropped");
             let column = &schema.columns[at];
-            let first = key.first_shown(id, column).map(|length| format!("({length})"));
-            let order = if key.form.is_descending(column) { " DESC" } else { "" };
+            // Doris has no words for what only says how a key was written.
+            let is_mysql = table.form == TableForm::MySql;
+            let first = match is_mysql {
+                true => key.first_shown(id, column),
+                false => length_of(id, &schema.columns),
+            };
+            let first = first.map(|length| format!("({length})"));
+            let order = if is_mysql && key.form.is_descending(column) { " DESC" } else { "" };
             quoted(&column.name) + &first.unwrap_or_default() + order
         });
         names.collect::<Vec<_>>().join(",")
