@@ -66,6 +66,8 @@ codes! {
     NotGrouped = 1055 "42000" 400;
     /// GROUP BY names an aggregate.
     WrongGroupField = 1056 "42000" 400;
+    /// A name with more characters than names may have.
+    TooLongIdentifier = 1059 "42000" 400;
     DuplicateColumn = 1060 "42S21" 400;
     /// Two keys of a table with one name.
     DuplicateKeyName = 1061 "42000" 409;

@@ -13,7 +13,7 @@ use crate::alter::{SchemaChange, changed};
 use crate::catalog::{Catalog, DatabaseMode};
 use crate::create::{
     add_foreign, check_table, check_unique, check_unique_count, check_unique_global, declared_key,
-    key_warning, looked_up, made_global_of, make_hint, rank,
+    key_warning, looked_up, made_global_of, make_enforced, make_hint, rank,
 };
 use crate::spec::{DeclaredKeySpec, ForeignKeySpec, UnkeptKeySpec};
 use crate::unkept::unkept;
@@ -241,11 +241,11 @@ fn enforce(table: &Table, keys: &mut [DeclaredKey]) -> Result<()> {
         if can_have_row_ids(table) {
             return Err(rows_need_names(table, key));
         }
+        make_enforced(key, &table.schema().columns)?;
         if let Some(why) = unenforceable(table, key)? {
             bail!(NotSupported, "UNIQUE KEY '{}' cannot be enforced: {why}", key.name);
         }
         check_divided(table, key)?;
-        key.kind = DeclaredKeyKind::Unique;
     }
     keys.sort_by_key(|key| rank(key, &table.schema().columns));
     Ok(())

@@ -37,7 +37,7 @@ pub use auto_global::make_global;
 pub(crate) use collation::{by_bytes, check_written, default_collation, keep_collation};
 pub(crate) use column::{column, new_default};
 pub(crate) use global::{check_table, check_unique_global};
-pub(crate) use key_part::{looked_up, make_hint};
+pub(crate) use key_part::{looked_up, make_enforced, make_hint};
 pub(crate) use known::{Known, NewPartition};
 pub(crate) use partition::{TO_DAYS_OF_1970, check_unique, one_more, range_text, to_seconds};
 pub(crate) use steps::one_by_one;

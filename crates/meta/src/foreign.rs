@@ -13,8 +13,8 @@ const FOREIGN_KEYS_MAX: usize = 64;
 /// it is not enforced.
 ///
 /// # Errors
-/// 1072 for a column that is not there, 1239 for another number of referenced columns, 1826 for a
-/// name that is taken.
+/// 1059 and 1166 for a name that it cannot have, 1072 for a column that is not there, 1239 for
+/// another number of referenced columns, 1826 for a name that is taken.
 pub fn add(
     table: &str,
     written: &ForeignKeySpec,
@@ -25,7 +25,7 @@ pub fn add(
         Some(name) => name.clone(),
         None => free_name(table, known),
     };
-    names::check_column(&name)?;
+    names::check_constraint(&name)?;
     if known.iter().any(|key| key.name.eq_ignore_ascii_case(&name)) {
         bail!(DuplicateForeignKey, "Duplicate foreign key constraint name '{name}'");
     }

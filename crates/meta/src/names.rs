@@ -75,6 +75,21 @@ pub(crate) fn similar(name: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
+/// Checks that a foreign key can have this name.
+pub(crate) fn check_constraint(name: &str) -> Result<()> {
+    if name.chars().count() > NAME_CHARS_MAX {
+        bail!(
+            TooLongIdentifier,
+            "Identifier name '{name}' is too long: names have at most {NAME_CHARS_MAX} characters; \
+             give the FOREIGN KEY a shorter one by CONSTRAINT"
+        );
+    }
+    if name.is_empty() || name.ends_with(' ') || name.chars().any(char::is_control) {
+        bail!(WrongColumnName, "Incorrect constraint name '{name}'");
+    }
+    Ok(())
+}
+
 /// Checks that a column can have this name.
 pub(crate) fn check_column(name: &str) -> Result<()> {
     let fits = !name.is_empty()
@@ -120,6 +135,9 @@ mod tests {
         assert_eq!(check_database("").unwrap_err().code().errno(), 1102);
         assert_eq!(check_column("a ").unwrap_err().code().errno(), 1166);
         assert_eq!(check_column("__doris_version__").unwrap_err().code().errno(), 1166);
+        check_constraint(&"\u{f6}".repeat(64)).unwrap();
+        assert_eq!(check_constraint(&"f".repeat(65)).unwrap_err().code().errno(), 1059);
+        assert_eq!(check_constraint("f ").unwrap_err().code().errno(), 1166);
         check_column("Gr\u{f6}\u{df}e (m)").unwrap();
     }
 }

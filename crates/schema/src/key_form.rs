@@ -12,8 +12,8 @@ pub struct KeyForm {
     pub is_btree: bool,
     /// Columns with DESC: queries read an index from either end.
     pub descending: Vec<ColumnId>,
-    /// Columns of a key that is not unique with how many first characters were written: the whole
-    /// value is in the index.
+    /// Columns of a key that is not unique, or not enforced, with how many first characters were
+    /// written: the whole value is in the index.
     pub first: Vec<(ColumnId, u32)>,
 }
 

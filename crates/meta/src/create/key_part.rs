@@ -15,8 +15,15 @@ pub(super) fn key_part(written: &DeclaredKeySpec, column: &Column) -> Result<Col
     if written.kind != DeclaredKeyKind::Unique {
         return Ok(column.id);
     }
-    let Some((_, length)) = first_of_column(written, column) else { return Ok(column.id) };
-    if *length == 0 {
+    match first_of_column(written, column) {
+        Some((_, length)) => first_part(column, *length),
+        None => Ok(column.id),
+    }
+}
+
+/// The first characters of a column in a unique key, or all of it where it has no more of them.
+fn first_part(column: &Column, length: u32) -> Result<ColumnId> {
+    if length == 0 {
         bail!(EmptyKeyPart, "Key part '{}' length cannot be 0", column.name);
     }
     let whole = match column.ty {
@@ -25,17 +32,17 @@ pub(super) fn key_part(written: &DeclaredKeySpec, column: &Column) -> Result<Col
         _ => Some(0),
     };
     match whole {
-        Some(whole) if *length > whole => bail!(
+        Some(whole) if length > whole => bail!(
             WrongPrefixKey,
             "Incorrect prefix key; the used key part isn't a string, the used length is longer \
              than the key part, or the storage engine doesn't support unique prefix keys: \
              '{}({length})'",
             column.name
         ),
-        Some(whole) if *length == whole => Ok(column.id),
+        Some(whole) if length == whole => Ok(column.id),
         _ => {
-            check_key_bytes(first_bytes_max(column.ty, *length))?;
-            let part = first_of(column.id, *length);
+            check_key_bytes(first_bytes_max(column.ty, length))?;
+            let part = first_of(column.id, length);
             part.ok_or_else(|| {
                 err!(
                     NotSupported,
@@ -65,10 +72,9 @@ pub(super) fn key_form(written: &DeclaredKeySpec, columns: &[Column]) -> KeyForm
         is_btree,
         descending: of_all().filter(is_descending).map(|column| column.id).collect(),
         first: match written.kind {
-            DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => {
-                of_all().filter_map(first).collect()
-            }
-            _ => Vec::new(),
+            // Those of a unique key are in its parts.
+            DeclaredKeyKind::Primary | DeclaredKeyKind::Unique => Vec::new(),
+            _ => of_all().filter_map(first).collect(),
         },
     }
 }
@@ -113,11 +119,30 @@ pub(crate) fn looked_up(
     Ok(parts.into_iter().map(|(at, _)| at).collect())
 }
 
-/// Makes a unique key one that is only shown, by whole columns.
+/// Makes a unique key one that is only shown: by whole columns, with lengths that are shown.
 pub(crate) fn make_hint(key: &mut DeclaredKey, columns: &[Column]) {
     key.kind = DeclaredKeyKind::UniqueHint;
     for part in &mut key.columns {
         let column = columns.iter().find(|column| is_of(*part, column.id));
-        *part = column.expect("a declared key has its columns").id;
+        let id = column.expect("a declared key has its columns").id;
+        key.form.first.extend(length_of(*part, columns).map(|length| (id, length)));
+        *part = id;
     }
+}
+
+/// Makes a unique key that was only shown one that is enforced, by what it shows.
+///
+/// # Errors
+/// Those of a unique key of first characters.
+pub(crate) fn make_enforced(key: &mut DeclaredKey, columns: &[Column]) -> Result<()> {
+    key.kind = DeclaredKeyKind::Unique;
+    for part in &mut key.columns {
+        let column = columns.iter().find(|column| is_of(*part, column.id));
+        let column = column.expect("a declared key has its columns");
+        if let Some(length) = key.form.first_of(column) {
+            *part = first_part(column, length)?;
+        }
+    }
+    key.form.first.clear();
+    Ok(())
 }
