@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use freshet_base::task::{self, Lane};
 use freshet_base::{ErrorCode, Result, TableId, bail};
-use freshet_meta::{Definition, KeyChange, MetaEvent};
+use freshet_meta::{Definition, ForeignChange, KeyChange, MetaEvent};
 use freshet_schema::{DeclaredKey, Table};
 use freshet_storage::Rowset;
 use freshet_storage::flush_policy::FlushReason;
@@ -49,19 +49,25 @@ pub async fn alter_keys(
     if (&declared_keys, &foreign_keys) == (&before.declared_keys, &before.foreign_keys) {
         return Ok(warnings);
     }
-    let after = Table { declared_keys, foreign_keys, ..Table::clone(before) };
+    let foreign = ForeignChange::between(&before.foreign_keys, &foreign_keys);
+    let change = Definition::Keys(declared_keys.clone(), foreign);
+    let after = Table { declared_keys, ..Table::clone(before) };
     if after.indexed() == before.indexed() {
         let room = ddl.room_of_definition().await?;
-        define(engine, &state, &after, room).await?;
+        define(engine, &state, change, room).await?;
         return Ok(warnings);
     }
-    let adding = Adding::begin(engine, &state, before, after);
+    let adding = Adding::begin(engine, &state, before, (after, change));
     adding.enforce().await?;
     Ok(warnings)
 }
 
-async fn define(engine: &Engine, state: &Arc<TableState>, after: &Table, room: Room) -> Result<()> {
-    let change = Definition::Keys(after.declared_keys.clone(), after.foreign_keys.clone());
+async fn define(
+    engine: &Engine,
+    state: &Arc<TableState>,
+    change: Definition,
+    room: Room,
+) -> Result<()> {
     let event = MetaEvent::Define { table: state.id, change };
     engine.settler.define_tables(std::slice::from_ref(state), event, room).await
 }
@@ -71,6 +77,8 @@ struct Adding<'a> {
     engine: &'a Engine,
     state: &'a Arc<TableState>,
     after: Table,
+    /// What its record says.
+    change: Definition,
     /// Those that were not enforced before.
     added: Vec<(DeclaredKey, NewUnique)>,
 }
@@ -85,7 +93,12 @@ impl Drop for Adding<'_> {
 }
 
 impl<'a> Adding<'a> {
-    fn begin(engine: &'a Engine, state: &'a Arc<TableState>, before: &Table, after: Table) -> Self {
+    fn begin(
+        engine: &'a Engine,
+        state: &'a Arc<TableState>,
+        before: &Table,
+        (after, change): (Table, Definition),
+    ) -> Self {
         let schema = after.schema();
         let new = |key: &DeclaredKey| {
             let unique = NewUnique { columns: key.columns.clone(), schema: Arc::clone(schema) };
@@ -94,7 +107,7 @@ impl<'a> Adding<'a> {
         let added = after.unique_keys_beyond(before).into_iter().map(new).collect::<Vec<_>>();
         let columns = added.iter().map(|(key, _)| key.columns.clone());
         state.set_added_indexes(columns.collect());
-        Self { engine, state, after, added }
+        Self { engine, state, after, change, added }
     }
 
     async fn enforce(&self) -> Result<()> {
@@ -236,7 +249,7 @@ impl<'a> Adding<'a> {
 
     /// Appends the record, and goes on with its keys once it has settled.
     async fn define(&self, mut latch: Latch, added: Vec<AddedValues>, room: Room) -> Result<()> {
-        let defined = define(self.engine, self.state, &self.after, room).await;
+        let defined = define(self.engine, self.state, self.change.clone(), room).await;
         // Also where that failed, its record may be in the log.
         self.engine.settler.events_settled(self.state).await;
         match self.engine.meta().catalog().require(self.state.id) {

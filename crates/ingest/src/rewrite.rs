@@ -355,6 +355,10 @@ fn is_same(before: &Table, now: &Table) -> bool {
         table.partitions.iter().map(of).collect::<Vec<_>>()
     };
     let is_divided_alike = before.makes_partitions() || values(before) == values(now);
-    let undivided = Table { partitions: now.partitions.clone(), ..before.clone() };
+    let mut undivided = Table { partitions: now.partitions.clone(), ..before.clone() };
+    // They follow RENAME of the tables that they reference, as those of the copy do.
+    for (key, now) in undivided.foreign_keys.iter_mut().zip(&now.foreign_keys) {
+        (key.database, key.table) = (now.database.clone(), now.table.clone());
+    }
     is_divided_alike && undivided == *now
 }

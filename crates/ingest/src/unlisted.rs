@@ -177,6 +177,10 @@ impl Ddl {
         let room = self.room_of_definition().await?;
         let _names = self.lock_names().await;
         let catalog = self.store.meta().catalog();
+        if catalog.require(before.id)?.foreign_keys != before.foreign_keys {
+            // Those of the copy would not follow a RENAME that came before it.
+            return Err(self.states_of(&[before.id])?.remove(0).changed());
+        }
         let database = catalog.database_name(before).to_owned();
         let (store, spec) = (Arc::clone(&self.store), form.spec.clone());
         // Ids may have to be reserved.

@@ -109,9 +109,13 @@ impl Planned {
         warnings.extend(declared_keys.iter().filter_map(|key| key_warning(key, key_model)));
         warnings.extend(collation::of_divided(spec, &mut columns)?);
         let mut foreign_keys = Vec::new();
-        for foreign in &spec.foreign_keys {
+        for written in &spec.foreign_keys {
+            if written.is_copied {
+                foreign::add(&spec.name, written, &columns, &mut foreign_keys)?;
+                continue;
+            }
             let known = (&mut declared_keys, &mut foreign_keys);
-            warnings.push(add_foreign(&spec.name, known, foreign, &columns)?);
+            warnings.push(add_foreign(&spec.name, known, written, &columns)?);
         }
         for key in &spec.unkept_keys {
             warnings.push(unkept(key, &columns)?);

@@ -20,9 +20,9 @@ use imbl::OrdMap;
 
 use crate::catalog::{Catalog, Database};
 use crate::ids::{IdEnds, IdKind};
-use crate::keys;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::store::MetaStore;
+use crate::{foreign, keys};
 
 pub use event::{Definition, Divide, MetaEvent, Moved, NewMarks, Publish, Replacement, Truncate};
 use renaming::renamed;
@@ -427,7 +427,8 @@ impl Fold {
             Definition::Sequence(sequence) => next.sequence = Some(*sequence),
             Definition::Keys(keys, foreign) => {
                 next.declared_keys.clone_from(keys);
-                next.foreign_keys.clone_from(foreign);
+                foreign.apply(&mut next.foreign_keys);
+                foreign::retain_whole(&mut next.foreign_keys, table.schema());
             }
             Definition::Policies(policies) => next.policies.clone_from(policies),
             Definition::Partitions(partitions) => return self.divide(id, partitions, None),
@@ -436,6 +437,7 @@ impl Fold {
                     return false;
                 }
                 next.history = table.history.with(TableSchema::clone(schema));
+                foreign::retain_whole(&mut next.foreign_keys, schema);
                 let last = schema.columns.iter().map(|column| column.id.next()).max();
                 next.next_column = next.next_column.max(last.unwrap_or_default());
             }

@@ -1,13 +1,49 @@
 //! Foreign keys: they are kept as they were declared, shown, and not enforced (RFC 0069).
 
 use freshet_base::{ColumnId, Result, bail, err};
-use freshet_schema::{Column, ForeignKey, Table};
+use freshet_schema::{Column, ForeignKey, Table, TableSchema};
 
 use crate::names;
 use crate::spec::ForeignKeySpec;
 
 /// Maximum number of foreign keys of a table; each shows some hundred bytes.
 const FOREIGN_KEYS_MAX: usize = 64;
+
+/// What a statement changes of the foreign keys of a table. Others are left alone, since a RENAME
+/// may change what they reference before its record comes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ForeignChange {
+    /// The names of those that it drops.
+    pub dropped: Vec<String>,
+    pub added: Vec<ForeignKey>,
+}
+
+impl ForeignChange {
+    /// What makes `after` of `before`.
+    pub fn between(before: &[ForeignKey], after: &[ForeignKey]) -> Self {
+        let dropped = before.iter().filter(|key| !after.contains(key));
+        let added = after.iter().filter(|key| !before.contains(key));
+        Self {
+            dropped: dropped.map(|key| key.name.clone()).collect(),
+            added: added.cloned().collect(),
+        }
+    }
+
+    /// Changes the foreign keys of a table.
+    pub(crate) fn apply(&self, known: &mut Vec<ForeignKey>) {
+        let is_taken =
+            |name: &str| self.added.iter().any(|new| new.name.eq_ignore_ascii_case(name));
+        known.retain(|key| !self.dropped.contains(&key.name) && !is_taken(&key.name));
+        known.extend(self.added.iter().cloned());
+    }
+}
+
+/// Takes those away of whose columns one is gone, as behind a hole in the log that has swallowed
+/// a DROP FOREIGN KEY, or an ADD COLUMN.
+pub(crate) fn retain_whole(known: &mut Vec<ForeignKey>, schema: &TableSchema) {
+    let is_there = |id| schema.position_of(id).is_some();
+    known.retain(|key| key.columns.iter().all(|id| is_there(*id)));
+}
 
 /// Adds the foreign key that was written for `table` to those that it has. Returns a warning that
 /// it is not enforced.

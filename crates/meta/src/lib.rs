@@ -86,6 +86,7 @@ pub use fold::{
     Definition, Divide, Flushed, Fold, MetaEvent, Moved, NewMarks, Publish, Replacement, Resting,
     StoredResting, StoredTable, Truncate,
 };
+pub use foreign::ForeignChange;
 pub use ids::{IdEnds, IdKind};
 pub use label::{
     Claim, ClaimOutcome, CleanedLabels, LABEL_CHARS_MAX, LabelKind, LabelLimits, LabelRecord,

@@ -173,6 +173,9 @@ pub struct CheckSpec {
 /// FOREIGN KEY in the list of columns.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForeignKeySpec {
+    /// Whether a table has it already, of which this one becomes a copy: of such a key nothing is
+    /// said, and its index is among those of the table, unless it was dropped.
+    pub is_copied: bool,
     /// The name of the constraint, if given.
     pub name: Option<String>,
     pub columns: Vec<String>,

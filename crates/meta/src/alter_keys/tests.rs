@@ -79,6 +79,7 @@ fn what_does_not_fit_is_refused() {
 
 fn foreign(name: Option<&str>, column: &str) -> KeyChange {
     KeyChange::AddForeign(ForeignKeySpec {
+        is_copied: false,
         name: name.map(str::to_owned),
         columns: vec![column.to_owned()],
         database: None,

@@ -17,6 +17,7 @@ use super::table::{DeclaredKeyForm, PropertiesForm, SchemaForm, TableForm};
 use super::term::{ReserveForm, TermForm};
 use super::{OnDisk, Unreadable, ensure, forms, from_forms, required};
 use crate::fold::{Definition, Divide, MetaEvent, Moved, NewMarks, Publish, Replacement, Truncate};
+use crate::foreign::ForeignChange;
 use crate::ids::IdEnds;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::term::TermRecord;
@@ -203,7 +204,9 @@ pub struct KeysForm {
     #[prost(message, repeated, tag = "1")]
     keys: Vec<DeclaredKeyForm>,
     #[prost(message, repeated, tag = "2")]
-    foreign: Vec<ForeignKeyForm>,
+    added: Vec<ForeignKeyForm>,
+    #[prost(string, repeated, tag = "3")]
+    dropped: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -399,9 +402,11 @@ impl OnDisk for Definition {
             }
             Self::Schema(schema) => ChangeForm::Schema(schema.form()),
             Self::Sequence(sequence) => ChangeForm::Sequence(sequence.form()),
-            Self::Keys(keys, foreign) => {
-                ChangeForm::Keys(KeysForm { keys: forms(keys), foreign: forms(foreign) })
-            }
+            Self::Keys(keys, ForeignChange { dropped, added }) => ChangeForm::Keys(KeysForm {
+                keys: forms(keys),
+                added: forms(added),
+                dropped: dropped.clone(),
+            }),
             Self::Partitions(partitions) => ChangeForm::Partitions(partitions_form(partitions)),
             Self::Policies(policies) => {
                 ChangeForm::Policies(PoliciesForm { policies: forms(policies) })
@@ -430,7 +435,9 @@ impl OnDisk for Definition {
             }
             ChangeForm::Sequence(form) => Sequence::from_form(form).map(Self::Sequence),
             ChangeForm::Keys(form) => {
-                Ok(Self::Keys(from_forms(form.keys)?, from_forms(form.foreign)?))
+                let foreign =
+                    ForeignChange { dropped: form.dropped, added: from_forms(form.added)? };
+                Ok(Self::Keys(from_forms(form.keys)?, foreign))
             }
             ChangeForm::Partitions(form) => from_partitions_form(form).map(Self::Partitions),
             ChangeForm::Policies(form) => from_forms(form.policies).map(Self::Policies),

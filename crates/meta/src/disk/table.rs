@@ -332,7 +332,8 @@ fn check(table: &Table) -> Result<(), Unreadable> {
     let covering = table.declared_keys.iter().filter_map(|key| key.global.as_ref());
     let placed = placed.chain(covering.flat_map(|global| &global.covering));
     let divides = table.partition_by.iter().flat_map(|by| &by.columns);
-    let mut named = named.chain(placed).chain(divides);
+    let foreign = table.foreign_keys.iter().flat_map(|key| &key.columns);
+    let mut named = named.chain(placed).chain(divides).chain(foreign);
     let has_column = |&column: &ColumnId| schema.position_of(column).is_some();
     ensure(named.all(has_column), "a key or its distribution has a column that it lacks")
 }

@@ -234,6 +234,17 @@ fn a_row_id_ends_the_sort_key_of_its_table() {
 }
 
 #[test]
+fn foreign_keys_have_columns_of_their_table() {
+    let read = |column| {
+        let foreign_keys = vec![foreign::sample(column)];
+        let table = Table { foreign_keys, ..golden::sample_table() };
+        decode::<Table>(&encode(&table)).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(read(golden::sample_table().schema().columns[0].id), Ok(()));
+    assert!(read(99.into()).unwrap_err().contains("a column that it lacks"));
+}
+
+#[test]
 fn an_aggregate_key_has_functions_behind_its_key() {
     let read = |functions: &dyn Fn(usize) -> Option<Aggregate>| {
         let table = golden::sample_table();

@@ -6,10 +6,10 @@ use freshet_base::{
     DbId, Incarnation, Lsn, PartitionId, RowsetId, SchemaVersion, TableId, TabletId, Version,
 };
 use freshet_schema::{
-    Collation, DeclaredKey, ForeignKey, Partition, Properties, RowPolicy, Sequence, Table,
-    TableSchema,
+    Collation, DeclaredKey, Partition, Properties, RowPolicy, Sequence, Table, TableSchema,
 };
 
+use crate::foreign::ForeignChange;
 use crate::ids::IdEnds;
 use crate::rowset::{MarkFileMeta, RowsetMeta};
 use crate::term::TermRecord;
@@ -91,9 +91,9 @@ pub enum Definition {
     Schema(Arc<TableSchema>),
     /// ALTER SEQUENCE.
     Sequence(Sequence),
-    /// CREATE and DROP INDEX, ALTER .. ADD and DROP FOREIGN KEY: all keys and all foreign keys that
-    /// the table has behind it.
-    Keys(Vec<DeclaredKey>, Vec<ForeignKey>),
+    /// CREATE and DROP INDEX, ALTER .. ADD and DROP FOREIGN KEY: all keys that the table has
+    /// behind it, and what becomes of its foreign keys.
+    Keys(Vec<DeclaredKey>, ForeignChange),
     /// The partitions that it has from there on: those with ids that it had keep their rows.
     Partitions(Vec<Partition>),
     /// CREATE and DROP ROW POLICY: all policies that it has from there on.

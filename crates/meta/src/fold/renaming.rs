@@ -55,26 +55,51 @@ impl Fold {
 
     /// Lets foreign keys name the tables that they reference as these are called now, as in MySQL.
     fn follow(&mut self, places: &[(Place, Place)]) {
-        let holders = self.catalog.tables().filter(|table| !table.foreign_keys.is_empty());
-        for table in holders.cloned().collect::<Vec<_>>() {
-            let home = self.catalog.database_name(&table).to_owned();
-            let is_it = |place: &&(Place, Place)| place.1 == (home.clone(), table.name.clone());
-            // A name without its database is one of the database that the table was in.
-            let home_before = places.iter().find(is_it).map_or(&home, |(before, _)| &before.0);
-            let mut next = Table::clone(&table);
-            for key in &mut next.foreign_keys {
-                let database = key.database.as_ref().unwrap_or(home_before).clone();
-                let named = (database, key.table.clone());
-                let place = places.iter().find(|(before, _)| *before == named);
-                let (database, name) = place.map_or(named, |(_, now)| now.clone());
-                let is_at_home = database == home && key.database.is_none();
-                key.database = if is_at_home { None } else { Some(database) };
-                key.table = name;
-            }
-            if next.foreign_keys != table.foreign_keys {
-                self.put_table(Arc::new(next));
-            }
+        let next = self.catalog.tables().filter_map(|table| self.followed(table, places));
+        for table in next.collect::<Vec<_>>() {
+            self.put_table(Arc::new(table));
         }
+    }
+
+    /// A table whose foreign keys follow these; `None` if they say the same as before.
+    fn followed(&self, table: &Table, places: &[(Place, Place)]) -> Option<Table> {
+        if table.foreign_keys.is_empty() {
+            return None;
+        }
+        let home = self.catalog.database_name(table);
+        let is_own = |(_, now): &&(Place, Place)| now.0 == home && now.1 == table.name;
+        let own = places.iter().find(is_own).filter(|_| !table.unlisted);
+        // A name without its database is one of the database that the table was in.
+        let home_before = own.map_or(home, |(before, _)| &before.0);
+        // Where another table takes the name, as by REPLACE WITH TABLE, it is that one which is
+        // meant from then on, but for references of a table to itself.
+        let is_left = |left: &Place| places.iter().all(|(_, now)| now != left);
+        let place = |database: &str, name: &str| {
+            let is_it = |place: &&(Place, Place)| {
+                let before = &place.0;
+                let is_named = before.0 == database && before.1 == name;
+                is_named && (own == Some(*place) || is_left(before))
+            };
+            places.iter().find(is_it).map(|(_, now)| now)
+        };
+        let next = table.foreign_keys.iter().map(|key| {
+            let database = key.database.as_deref().unwrap_or(home_before);
+            let now = place(database, &key.table).map(|(database, name)| (&**database, &**name));
+            let (database, name) = now.unwrap_or((database, &key.table));
+            let is_at_home = database == home && key.database.is_none();
+            (if is_at_home { None } else { Some(database) }, name)
+        });
+        let next = next.collect::<Vec<_>>();
+        let known = table.foreign_keys.iter().map(|key| (key.database.as_deref(), &*key.table));
+        if known.eq(next.iter().copied()) {
+            return None;
+        }
+        let mut followed = Table::clone(table);
+        for (key, (database, name)) in followed.foreign_keys.iter_mut().zip(next) {
+            key.database = database.map(str::to_owned);
+            name.clone_into(&mut key.table);
+        }
+        Some(followed)
     }
 
     /// The listed tables that have one of these names and are not renamed themselves.
@@ -151,3 +176,6 @@ pub(super) fn renamed(table: &Table, name: &str) -> Table {
     name.clone_into(&mut next.name);
     next
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,8 +52,16 @@ pub fn references(cursor: &mut Cursor<'_>) -> Result<ForeignKeySpec> {
         let action = action.ok_or_else(|| cursor.error())?;
         *(if event == "ON DELETE" { &mut on_delete } else { &mut on_update }) = action;
     }
-    let (name, columns) = (None, Vec::new());
-    Ok(ForeignKeySpec { name, columns, database, table, referenced, on_delete, on_update })
+    Ok(ForeignKeySpec {
+        is_copied: false,
+        name: None,
+        columns: Vec::new(),
+        database,
+        table,
+        referenced,
+        on_delete,
+        on_update,
+    })
 }
 
 /// Parses `FULLTEXT [KEY] [name] (columns)`, or the same of SPATIAL, if that is next.

@@ -230,7 +230,8 @@ fn a_sequence() {
     let event = MetaEvent::Define { table: TableId(7), change };
     has_bytes(&event, "01 2213 0807 320f 0802 1001 1802 20ac02 2801 3005 3807");
     let keys = sample_table().declared_keys;
-    let event = MetaEvent::Define { table: TableId(7), change: Definition::Keys(keys, vec![]) };
+    let event =
+        MetaEvent::Define { table: TableId(7), change: Definition::Keys(keys, Default::default()) };
     has_bytes(&event, "01 220f 0807 3a0b 0a09 0802 12016b 1a020102");
 }
 

@@ -17,7 +17,7 @@ use imbl::OrdMap;
 use proptest::prelude::*;
 use proptest::{collection::vec, option, sample::select};
 
-use super::foreign::foreign_key;
+use super::foreign::foreign_change;
 use super::policies::policy;
 use crate::{
     AcceptedHole, Database, DatabaseMode, Definition, Divide, Flushed, IdEnds, IdKind, KeyPartMeta,
@@ -426,7 +426,7 @@ pub(super) fn event() -> impl Strategy<Value = MetaEvent> {
         any::<bool>().prop_map(|auto| Definition::Buckets { count: 7, auto }),
         schema(7).prop_map(|schema| Definition::Schema(Arc::new(schema))),
         sequence().prop_map(Definition::Sequence),
-        (keys(vec![ColumnId(1), ColumnId(7)]), vec(foreign_key(), 0..3))
+        (keys(vec![ColumnId(1), ColumnId(7)]), foreign_change())
             .prop_map(|((keys, _), foreign)| Definition::Keys(keys, foreign)),
         divided_partitions().prop_map(Definition::Partitions),
         vec(policy(), 0..3).prop_map(Definition::Policies),

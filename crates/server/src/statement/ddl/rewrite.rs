@@ -175,7 +175,7 @@ fn turns_what_stays(table: &Table, old: &TableSpec, form: &NewForm) -> bool {
     })
 }
 
-/// The statement that creates a table, with the keys that it has.
+/// The statement that creates a copy of a table, with the keys that it has.
 ///
 /// # Errors
 /// When what is shown of it cannot be read.
@@ -183,7 +183,10 @@ pub fn spec_of(table: &Table) -> Result<TableSpec> {
     let shown = Table { unlisted: false, ..table.clone() };
     let sql = show_create_table(&shown, None);
     match parse(&sql, Default::default())?.pop().map(|parsed| parsed.statement) {
-        Some(Statement::CreateTable(create)) => create.spec.with_keys_of(table),
+        Some(Statement::CreateTable(mut create)) => {
+            create.spec.foreign_keys.iter_mut().for_each(|key| key.is_copied = true);
+            create.spec.with_keys_of(table)
+        }
         _ => bail!(Internal, "table '{}' cannot be described", table.name),
     }
 }
