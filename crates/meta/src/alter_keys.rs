@@ -111,7 +111,7 @@ fn keys_with(table: &Table, changes: &[KeyChange]) -> Result<(Keys, Vec<String>)
             KeyChange::Add(written) => warnings.extend(add(table, &mut keys, written)?),
             KeyChange::AddForeign(written) => {
                 let (columns, known) = (&table.schema().columns, (&mut keys, &mut foreign));
-                warnings.push(add_foreign(&table.name, known, written, columns)?);
+                warnings.extend(add_foreign(&table.name, known, written, columns)?);
             }
             KeyChange::AddUnkept(written) => {
                 warnings.push(unkept(written, &table.schema().columns)?);

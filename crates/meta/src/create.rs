@@ -110,12 +110,8 @@ impl Planned {
         warnings.extend(collation::of_divided(spec, &mut columns)?);
         let mut foreign_keys = Vec::new();
         for written in &spec.foreign_keys {
-            if written.is_copied {
-                foreign::add(&spec.name, written, &columns, &mut foreign_keys)?;
-                continue;
-            }
             let known = (&mut declared_keys, &mut foreign_keys);
-            warnings.push(add_foreign(&spec.name, known, written, &columns)?);
+            warnings.extend(add_foreign(&spec.name, known, written, &columns)?);
         }
         for key in &spec.unkept_keys {
             warnings.push(unkept(key, &columns)?);
@@ -470,14 +466,17 @@ pub(crate) fn key_warning(key: &DeclaredKey, model: KeyModel) -> Option<String> 
 }
 
 /// Adds a foreign key of `table`, and the index that MySQL makes for it unless a key begins with
-/// its columns. Returns a warning that it is not enforced.
+/// its columns. Returns a warning that it is not enforced. A copy gets neither.
 pub(crate) fn add_foreign(
     table: &str,
     (keys, known): (&mut Vec<DeclaredKey>, &mut Vec<ForeignKey>),
     written: &ForeignKeySpec,
     columns: &[Column],
-) -> Result<String> {
+) -> Result<Option<String>> {
     let warning = foreign::add(table, written, columns, known)?;
+    if written.is_copied {
+        return Ok(None);
+    }
     let index = DeclaredKeySpec {
         kind: DeclaredKeyKind::Index,
         name: written.name.clone(),
@@ -495,7 +494,7 @@ pub(crate) fn add_foreign(
     if !keys.iter().any(|other| other.columns.starts_with(&key.columns)) {
         keys.push(key);
     }
-    Ok(warning)
+    Ok(Some(warning))
 }
 
 fn distribution(written: Option<&DistributionSpec>, columns: &[Column]) -> Result<Distribution> {

@@ -1,5 +1,5 @@
-//! The keys of a table in the statement that creates it again. They come from the table: what people
-//! read of a key says less of it, and a COMMENT is a text like any other.
+//! The keys of a table in the statement that creates it again. They come from the table: what
+//! people read of a key says less of it, and a COMMENT is a text like any other.
 
 use freshet_base::{Result, bail};
 use freshet_schema::{DeclaredKey, DeclaredKeyKind, ForeignKey, Table};
@@ -62,6 +62,7 @@ fn foreign(key: &ForeignKey, table: &Table) -> ForeignKeySpec {
         referenced: key.referenced.clone(),
         on_delete: key.on_delete,
         on_update: key.on_update,
+        is_copied: true,
     }
 }
 

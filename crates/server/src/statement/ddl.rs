@@ -9,7 +9,7 @@ pub mod rewrite;
 mod selected;
 mod truncate;
 mod unverified;
-mod written;
+pub mod written;
 
 use std::sync::Arc;
 

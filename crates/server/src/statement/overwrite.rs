@@ -12,8 +12,8 @@ use freshet_query::parser::{Insert, InsertSource};
 use freshet_query::snapshot::temporary_names;
 use freshet_schema::Table;
 
-use super::ddl::rewrite::spec_of;
 use super::ddl::warn;
+use super::ddl::written::spec_of;
 use super::insert::Selected;
 use super::{act, insert, shield};
 use crate::as_of::AsOf;

@@ -7,14 +7,13 @@ use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
 use freshet_ingest::decode::Completion;
 use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite, rewrite_temporary};
 
-use freshet_meta::{
-    Division, KeyChange, NewForm, Planned, Privilege, SchemaChange, TableSpec, show_create_table,
-};
+use freshet_meta::{Division, KeyChange, NewForm, Planned, Privilege, SchemaChange};
 use freshet_query::evaluation::Losses;
-use freshet_query::parser::{Clauses, Statement, TableName, parse};
+use freshet_query::parser::{Clauses, TableName};
 use freshet_schema::convert::Source;
 use freshet_schema::{ColumnType, OnBad, Rules, Table};
 
+use super::written::spec_of;
 use super::{checked, dated, warn};
 use crate::alter_jobs::{AlterJob, JobEnd};
 use crate::session::Session;
@@ -173,20 +172,4 @@ fn turns_what_stays(table: &Table, old: &TableSpec, form: &NewForm) -> bool {
         let is_same = before.ty == column.ty && before.elements == column.elements;
         !is_same && (stays(before.ty) || stays(column.ty))
     })
-}
-
-/// The statement that creates a copy of a table, with the keys that it has.
-///
-/// # Errors
-/// When what is shown of it cannot be read.
-pub fn spec_of(table: &Table) -> Result<TableSpec> {
-    let shown = Table { unlisted: false, ..table.clone() };
-    let sql = show_create_table(&shown, None);
-    match parse(&sql, Default::default())?.pop().map(|parsed| parsed.statement) {
-        Some(Statement::CreateTable(mut create)) => {
-            create.spec.foreign_keys.iter_mut().for_each(|key| key.is_copied = true);
-            create.spec.with_keys_of(table)
-        }
-        _ => bail!(Internal, "table '{}' cannot be described", table.name),
-    }
 }

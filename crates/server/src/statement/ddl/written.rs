@@ -1,11 +1,10 @@
 //! What a CREATE TABLE says of its table, beside what was written.
 
 use freshet_base::{Result, bail};
-use freshet_meta::{Privilege, TableSpec, make_global};
-use freshet_query::parser::TableName;
-use freshet_schema::TableForm;
+use freshet_meta::{Privilege, TableSpec, make_global, show_create_table};
+use freshet_query::parser::{Statement, TableName, parse};
+use freshet_schema::{Table, TableForm};
 
-use super::rewrite::spec_of;
 use crate::session::Session;
 
 /// A table in the syntax of MySQL that names no collation has that of its database.
@@ -37,4 +36,17 @@ pub fn spec_like(
 pub fn made_global(session: &Session, spec: &mut TableSpec, database: &str) -> Vec<String> {
     let catalog = session.shared.engine.catalog();
     make_global(spec, catalog.database(database).and_then(|home| home.mode))
+}
+
+/// The statement that creates a copy of a table, with the keys that it has.
+///
+/// # Errors
+/// When what is shown of it cannot be read.
+pub fn spec_of(table: &Table) -> Result<TableSpec> {
+    let shown = Table { unlisted: false, ..table.clone() };
+    let sql = show_create_table(&shown, None);
+    match parse(&sql, Default::default())?.pop().map(|parsed| parsed.statement) {
+        Some(Statement::CreateTable(create)) => create.spec.with_keys_of(table),
+        _ => bail!(Internal, "table '{}' cannot be described", table.name),
+    }
 }
