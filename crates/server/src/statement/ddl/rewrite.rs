@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use freshet_base::{Error, ErrorCode, Result, TableId, bail, err};
+use freshet_base::{Error, ErrorCode, Result, TableId, err};
 use freshet_ingest::decode::Completion;
 use freshet_ingest::{LoadTarget, Progress, Rewriting, rewrite, rewrite_temporary};
 
-use freshet_meta::{Division, KeyChange, NewForm, Planned, Privilege, SchemaChange};
+use freshet_meta::{Division, KeyChange, NewForm, Planned, Privilege, SchemaChange, TableSpec};
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{Clauses, TableName};
 use freshet_schema::convert::Source;
