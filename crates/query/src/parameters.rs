@@ -19,7 +19,7 @@ pub enum Parameter {
     /// An unsigned integer.
     UInt(u64),
     Double(f64),
-    /// A DECIMAL: a number of units of so many digits behind the point, at most [`DIGITS_MAX`].
+    /// A DECIMAL: a number of units of so many digits behind the point, 38 digits in all at most.
     Decimal(i128, u8),
     /// Text if it is valid UTF-8, otherwise bytes.
     Bytes(Vec<u8>),
