@@ -477,20 +477,10 @@ pub(crate) fn add_foreign(
     if written.is_copied {
         return Ok(None);
     }
-    let index = DeclaredKeySpec {
-        kind: DeclaredKeyKind::Index,
-        name: written.name.clone(),
-        columns: written.columns.clone(),
-        first: Vec::new(),
-        descending: Vec::new(),
-        is_btree: false,
-        comment: String::new(),
-        global: None,
-    };
-    let free = DeclaredKeySpec { name: None, ..index.clone() };
-    let taken = |name: &String| keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
-    let index = if written.name.as_ref().is_some_and(taken) { &free } else { &index };
-    let key = declared_key(index, columns, keys)?;
+    let is_free = |name: &&String| !keys.iter().any(|key| key.name.eq_ignore_ascii_case(name));
+    let name = written.name.as_ref().filter(is_free).cloned();
+    let index = DeclaredKeySpec::new(DeclaredKeyKind::Index, written.columns.clone());
+    let key = declared_key(&DeclaredKeySpec { name, ..index }, columns, keys)?;
     if !keys.iter().any(|other| other.columns.starts_with(&key.columns)) {
         keys.push(key);
     }

@@ -381,16 +381,7 @@ impl Edit<'_> {
     fn mark_key(&mut self, name: &str) -> Result<()> {
         if self.spec.form == TableForm::MySql && self.spec.key.is_none() {
             let (kind, columns) = (DeclaredKeyKind::Primary, vec![name.to_owned()]);
-            return self.add_key(&DeclaredKeySpec {
-                kind,
-                name: None,
-                columns,
-                first: Vec::new(),
-                descending: Vec::new(),
-                is_btree: false,
-                comment: String::new(),
-                global: None,
-            });
+            return self.add_key(&DeclaredKeySpec::new(kind, columns));
         }
         let key = self.spec.key.as_mut().expect("a table in the form of Doris has a key");
         if !key.columns.iter().any(|known| is(known, name)) {

@@ -11,16 +11,8 @@ fn table(meta: &Meta) -> TableId {
 
 fn add(kind: DeclaredKeyKind, name: Option<&str>, columns: &[&str]) -> KeyChange {
     let columns = columns.iter().map(|name| (*name).to_owned()).collect();
-    KeyChange::Add(Box::new(DeclaredKeySpec {
-        kind,
-        name: name.map(str::to_owned),
-        columns,
-        first: Vec::new(),
-        descending: Vec::new(),
-        is_btree: false,
-        comment: String::new(),
-        global: None,
-    }))
+    let name = name.map(str::to_owned);
+    KeyChange::Add(Box::new(DeclaredKeySpec { name, ..DeclaredKeySpec::new(kind, columns) }))
 }
 
 fn index(name: &str, columns: &[&str]) -> KeyChange {

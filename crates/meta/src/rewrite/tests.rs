@@ -30,16 +30,7 @@ fn modified(from: &str, column: ColumnSpec) -> SchemaChange {
 
 fn primary(columns: &[&str]) -> KeyChange {
     let columns = columns.iter().map(|&name| name.to_owned()).collect();
-    KeyChange::Add(Box::new(DeclaredKeySpec {
-        kind: DeclaredKeyKind::Primary,
-        name: None,
-        columns,
-        first: Vec::new(),
-        descending: Vec::new(),
-        is_btree: false,
-        comment: String::new(),
-        global: None,
-    }))
+    KeyChange::Add(Box::new(DeclaredKeySpec::new(DeclaredKeyKind::Primary, columns)))
 }
 
 fn form(spec: &TableSpec, columns: &[SchemaChange], keys: &[KeyChange]) -> Result<NewForm> {

@@ -96,44 +96,28 @@ fn referenced_key<'a>(key: &ForeignKey, other: &'a Table) -> Option<&'a str> {
 pub fn constraints(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (database, table) in stored(system, wanted) {
+        let mut add = |name: &str, kind: &'static str, is_enforced: bool| {
+            rows.push(vec![
+                CATALOG.into(),
+                database.name.as_str().into(),
+                name.into(),
+                database.name.as_str().into(),
+                table.name.as_str().into(),
+                kind.into(),
+                (if is_enforced { "YES" } else { "NO" }).into(),
+            ]);
+        };
         for key in &table.declared_keys {
             let kind = match key.kind {
                 DeclaredKeyKind::Primary => "PRIMARY KEY",
                 DeclaredKeyKind::Unique | DeclaredKeyKind::UniqueHint => "UNIQUE",
                 DeclaredKeyKind::Index | DeclaredKeyKind::InvisibleIndex => continue,
             };
-            rows.push(vec![
-                CATALOG.into(),
-                database.name.as_str().into(),
-                key.name.as_str().into(),
-                database.name.as_str().into(),
-                table.name.as_str().into(),
-                kind.into(),
-                (if table.enforces(key) { "YES" } else { "NO" }).into(),
-            ]);
+            add(&key.name, kind, table.enforces(key));
         }
-        for key in &table.foreign_keys {
-            rows.push(vec![
-                CATALOG.into(),
-                database.name.as_str().into(),
-                key.name.as_str().into(),
-                database.name.as_str().into(),
-                table.name.as_str().into(),
-                "FOREIGN KEY".into(),
-                "NO".into(),
-            ]);
-        }
-        for check in &table.schema().checks {
-            rows.push(vec![
-                CATALOG.into(),
-                database.name.as_str().into(),
-                check.name.as_str().into(),
-                database.name.as_str().into(),
-                table.name.as_str().into(),
-                "CHECK".into(),
-                (if check.is_enforced { "YES" } else { "NO" }).into(),
-            ]);
-        }
+        table.foreign_keys.iter().for_each(|key| add(&key.name, "FOREIGN KEY", false));
+        let checks = &table.schema().checks;
+        checks.iter().for_each(|check| add(&check.name, "CHECK", check.is_enforced));
     }
     rows
 }
