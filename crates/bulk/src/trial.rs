@@ -79,7 +79,7 @@ fn try_input(
     let mut checker = Checker {
         table,
         columns: &columns,
-        rules: Rules { on_bad, zone },
+        rules: Rules { on_bad, zone, ..Rules::default() },
         fields: Fields::default(),
         cell: Vec::new(),
     };

@@ -19,7 +19,8 @@ use freshet_ingest::decode::columnar::{
     ColumnarFile, ColumnarReader, FileBytes, Next, ParquetFile, stream_schema,
 };
 use freshet_schema::{
-    Collation, Column, ColumnType, ColumnsBuilder, LengthUnit, OnBad, Rules, TableSchema, Zone,
+    Collation, Column, ColumnType, ColumnsBuilder, LengthUnit, OnBad, Rules, TableSchema,
+    ZeroDates, Zone,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding};
@@ -135,7 +136,7 @@ fn read_stream(
     Ok(found((reader, rows)))
 }
 
-const LAX: Rules = Rules { on_bad: OnBad::Null, zone: Zone::UTC };
+const LAX: Rules = Rules { on_bad: OnBad::Null, zone: Zone::UTC, zero_dates: ZeroDates::Bad };
 
 fn many(rows: i64) -> RecordBatch {
     let texts = (0..rows).map(|row| (row % 7 > 0).then(|| format!("text {}", row % 100)));

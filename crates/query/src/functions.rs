@@ -53,6 +53,7 @@ pub mod variance;
 pub mod vector;
 pub mod whole;
 pub mod wrapping_sum;
+pub mod zero_dates;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -123,6 +124,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         date::all(),
         clock::all(),
         date_format::all(),
+        zero_dates::all(),
         json::all(),
         json_table::all(),
         group_concat::all(),

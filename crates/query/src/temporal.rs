@@ -1,5 +1,7 @@
 //! Dates and times by MySQL's rules, without time zone: days since 1970 and microseconds.
 
+use freshet_schema::row::{ZERO_DAY, ZERO_MICROS};
+
 /// Microseconds per second.
 pub const SECOND: i64 = 1_000_000;
 /// Microseconds per day.
@@ -16,14 +18,24 @@ pub fn is_in_calendar(micros: i64) -> bool {
     i32::try_from(micros.div_euclid(DAY)).is_ok_and(|days| DATES.contains(&days))
 }
 
-/// The fields of a calendar date and time of day.
+/// Whether a day is the zero date, of which most functions are NULL.
+pub fn is_zero_day(days: i32) -> bool {
+    days == ZERO_DAY
+}
+
+/// Whether a moment is the zero date.
+pub fn is_zero(micros: i64) -> bool {
+    micros == ZERO_MICROS
+}
+
+/// The fields of a calendar date and time of day, all zeros of the zero date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Parts {
     /// 0 to 9999.
     pub year: i32,
-    /// 1 to 12.
+    /// 1 to 12, or 0.
     pub month: u32,
-    /// 1 to 31.
+    /// 1 to 31, or 0.
     pub day: u32,
     /// 0 to 23.
     pub hour: u32,
@@ -74,8 +86,12 @@ impl Parts {
     }
 }
 
-/// Year, month and day of days since 1970 (Howard Hinnant's `civil_from_days`).
+/// Year, month and day of days since 1970 (Howard Hinnant's `civil_from_days`); zeros of the zero
+/// date.
 pub fn civil(days: i32) -> (i32, u32, u32) {
+    if is_zero_day(days) {
+        return (0, 0, 0);
+    }
     let shifted = i64::from(days) + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -225,6 +241,9 @@ impl Fields {
 
     fn micros(&self) -> Option<i64> {
         let [year, month, day, hour, minute, second, micros] = self.numbers;
+        if self.year_digits == 4 && self.numbers == [0; Self::MOST] && !self.up {
+            return Some(ZERO_MICROS);
+        }
         let year = if self.year_digits == 2 { century(year) } else { year };
         let year = i32::try_from(year).ok()?;
         let parts = Parts { year, month, day, hour, minute, second, micros };
@@ -418,6 +437,13 @@ mod tests {
             assert_eq!(shown(text).as_deref(), Some(wanted), "{text}");
         }
         for text in ["", "x", "2024-02-30", "2024-13-01", "2024-01-02 25:00:00", "2024-01"] {
+            assert_eq!(shown(text), None, "{text}");
+        }
+        let zeros = Some("0000-00-00 00:00:00.000000");
+        for text in ["0000-00-00", "0000-00-00 00:00:00.0", "00000000", "0-0-0"] {
+            assert_eq!(shown(text).as_deref(), zeros.filter(|_| text != "0-0-0"), "{text}");
+        }
+        for text in ["0000-00-01", "0000-01-00", "0000-00-00 00:00:01"] {
             assert_eq!(shown(text), None, "{text}");
         }
         for text in ["015 02 03 1", "1e3", "1 2 3", "12345678 1 1"] {

@@ -77,6 +77,6 @@ pub use table::*;
 pub use time_part::TimePart;
 pub use types::*;
 pub use unique::NOT_ENFORCED;
-pub use value::{BadValue, Literal, OnBad, Rules, nested};
+pub use value::{BadValue, Literal, OnBad, Rules, ZeroDates, nested};
 pub use widen::holds_all_of;
 pub use zone::Zone;

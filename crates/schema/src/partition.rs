@@ -99,13 +99,14 @@ impl PartitionBy {
     }
 
     /// The partition that is made for a row with these values; `None` if none is, without AUTO, and
-    /// for NULL in a column of periods. `columns` are those of the clause.
+    /// for NULL or the zero date in a column of periods. `columns` are those of the clause.
     pub fn made_for(&self, columns: &[&Column], key: &PartitionKey) -> Option<PartitionValues> {
         match self.auto? {
             AutoPartition::Value => Some(PartitionValues::List(vec![key.clone()])),
             AutoPartition::Period(unit) => {
                 let (column, text) = (columns[0], value_text(columns[0], &key[0])?);
-                let begin = unit.floor(parse(text.as_bytes())?, FirstDay::default());
+                let moment = parse(text.as_bytes()).filter(|moment| !moment.is_zero())?;
+                let begin = unit.floor(moment, FirstDay::default());
                 // Behind the last period there is nothing.
                 let upper = match unit.plus(begin, 1) {
                     Some(end) => vec![moment_key(column, end)?],

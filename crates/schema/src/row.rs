@@ -20,6 +20,10 @@ pub use cells::RowCells;
 pub(crate) const LENGTH_BYTES_MAX: usize = 5;
 /// 0000-01-01 in days since 1970-01-01.
 pub const DAYS_MIN: i32 = -719_528;
+/// MySQL's zero date, 0000-00-00: the day before all others (RFC 0072).
+pub const ZERO_DAY: i32 = DAYS_MIN - 1;
+/// 0000-00-00 00:00:00, whatever the time zone.
+pub const ZERO_MICROS: i64 = ZERO_DAY as i64 * MICROS_PER_DAY;
 /// 9999-12-31 in days since 1970-01-01.
 pub const DAYS_MAX: i32 = 2_932_896;
 /// 0000-01-01 00:00:00 in microseconds since 1970-01-01.
@@ -329,9 +333,10 @@ fn check_cell(ty: ColumnType, cell: &[u8]) -> Result<(), &'static str> {
         ColumnType::Decimal { precision, .. } => {
             decimal(cell).unsigned_abs() < POWERS_OF_TEN[precision as usize]
         }
-        ColumnType::Date => (DAYS_MIN..=DAYS_MAX).contains(&(fixed(cell) as i64 as i32)),
+        ColumnType::Date => (ZERO_DAY..=DAYS_MAX).contains(&(fixed(cell) as i64 as i32)),
         ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
-            (MICROS_MIN..=MICROS_MAX).contains(&fixed(cell).cast_signed())
+            let micros = fixed(cell).cast_signed();
+            micros == ZERO_MICROS || (MICROS_MIN..=MICROS_MAX).contains(&micros)
         }
         ColumnType::Time { .. } => fixed(cell).cast_signed().unsigned_abs() <= TIME_MICROS_MAX,
         ColumnType::Bit { len } => fixed(cell) >> (len - 1) <= 1,

@@ -82,7 +82,8 @@ impl TimePart {
         let (year, month) = (i64::from(year), i64::from(month));
         let number = match self {
             Self::Year => year,
-            Self::Quarter => (month - 1) / 3 + 1,
+            // 0 in the zero date.
+            Self::Quarter => (month + 2) / 3,
             Self::Month => month,
             Self::YearMonth => year * 12 + month - 1,
             Self::YearWeek => (since + WEEKDAY_OF_FIRST).div_euclid(7),

@@ -18,7 +18,7 @@ mod show;
 mod text;
 mod year;
 
-use crate::row::Put;
+use crate::row::{Put, ZERO_DAY, ZERO_MICROS};
 use crate::sketch::{SKETCH_BYTES_MAX, SketchKind};
 use crate::{Column, ColumnType, DefaultValue, Zone, bytes_of_hex};
 
@@ -45,17 +45,28 @@ pub enum OnBad {
     Null,
 }
 
+/// What happens to the zero date, `0000-00-00`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ZeroDates {
+    /// It is a value as any other.
+    #[default]
+    Taken,
+    /// It is a date that does not exist: `NO_ZERO_DATE`.
+    Bad,
+}
+
 /// How literals are converted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
     pub on_bad: OnBad,
     /// The zone of TIMESTAMP literals.
     pub zone: Zone,
+    pub zero_dates: ZeroDates,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { on_bad: OnBad::Refuse, zone: Zone::UTC }
+        Self { on_bad: OnBad::Refuse, zone: Zone::UTC, zero_dates: ZeroDates::Taken }
     }
 }
 
@@ -148,7 +159,9 @@ pub fn put_default(
         None if matches!(column.ty, ColumnType::Enum { .. }) => labels::put_number(column, 1, out),
         None | Some(DefaultValue::Expression(_)) => return Err(BadDefault::Missing),
         Some(DefaultValue::Literal(text)) => {
-            put_text(column, text.as_bytes(), Encoding::Utf8, rules, out)
+            // CREATE TABLE has asked whether the zero date may be a default.
+            let rules = Rules { zero_dates: ZeroDates::Taken, ..*rules };
+            put_text(column, text.as_bytes(), Encoding::Utf8, &rules, out)
         }
         Some(DefaultValue::Bits(digits)) => {
             let bytes = bytes_of_hex(digits).unwrap_or_default();
@@ -164,7 +177,7 @@ pub fn put_default(
 }
 
 /// Appends the cell of the type's zero value, which rows older than a new NOT NULL column without
-/// default show. The zero date is 1970-01-01.
+/// default show, the date of which is 1970-01-01.
 pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
     match ty.layout() {
         crate::Layout::Fixed(width) => out.resize(out.len() + width, 0),
@@ -178,6 +191,22 @@ pub fn put_zero(ty: ColumnType, out: &mut Vec<u8>) {
         crate::Layout::Bytes => {
             crate::row::put_bytes(out, ty.sketch().map_or(b"", SketchKind::empty));
         }
+    }
+}
+
+/// Appends what MySQL stores without a strict mode in a NOT NULL column that is given no value: the
+/// zero of the type.
+pub fn put_implicit(ty: ColumnType, out: &mut Vec<u8>) {
+    match ty.is_temporal() {
+        true => put_zero_date(ty, out),
+        false => put_zero(ty, out),
+    }
+}
+
+fn put_zero_date(ty: ColumnType, out: &mut Vec<u8>) {
+    match ty {
+        ColumnType::Date => out.extend_from_slice(&ZERO_DAY.to_le_bytes()),
+        _ => out.extend_from_slice(&ZERO_MICROS.to_le_bytes()),
     }
 }
 

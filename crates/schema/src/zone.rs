@@ -6,6 +6,8 @@ use std::str::FromStr;
 use chrono::{DateTime, LocalResult, NaiveDateTime, Offset, TimeZone};
 use chrono_tz::{GapInfo, TZ_VARIANTS, Tz};
 
+use crate::row::ZERO_MICROS;
+
 const MICROS_PER_SECOND: i64 = 1_000_000;
 /// MySQL takes offsets from -13:59 to +14:00.
 const OFFSET_SECONDS_MIN: i32 = -(13 * 3_600 + 59 * 60);
@@ -50,6 +52,7 @@ impl Zone {
     #[inline]
     pub fn to_utc(self, local: i64) -> Option<i64> {
         match self {
+            _ if local == ZERO_MICROS => Some(local),
             Self::Offset(seconds) => Some(local - i64::from(seconds) * MICROS_PER_SECOND),
             Self::Named(zone) => named_to_utc(zone, local),
         }
@@ -69,6 +72,7 @@ impl Zone {
     #[inline]
     pub fn to_local(self, utc: i64) -> i64 {
         let seconds = match self {
+            _ if utc == ZERO_MICROS => 0,
             Self::Offset(seconds) => seconds,
             Self::Named(zone) => match DateTime::from_timestamp_micros(utc) {
                 Some(at) => zone.offset_from_utc_datetime(&at.naive_utc()).fix().local_minus_utc(),

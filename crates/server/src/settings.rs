@@ -10,7 +10,7 @@ use freshet_ingest::{OnNewKey, Steps};
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::parser::Statement;
 use freshet_query::session::{SqlMode, Value};
-use freshet_schema::{GroupCommitMode, OnBad, Rules, Table, TableForm, Zone};
+use freshet_schema::{GroupCommitMode, OnBad, Rules, Table, TableForm, ZeroDates, Zone};
 use freshet_storage::delta::Freshness;
 
 use crate::variables::{self, Values};
@@ -162,7 +162,14 @@ impl Settings {
         let mode = sql_mode(has);
         let SqlMode { ansi_quotes, no_backslash_escapes, .. } = mode;
         let zone = variables::zone_of(text("time_zone"));
-        let rules = |strict, lax| Rules { on_bad: if strict { OnBad::Refuse } else { lax }, zone };
+        let zero_dates = match has("NO_ZERO_DATE") {
+            true => ZeroDates::Bad,
+            false => ZeroDates::Taken,
+        };
+        let rules = |strict, lax| {
+            let on_bad = if strict { OnBad::Refuse } else { lax };
+            Rules { on_bad, zone, zero_dates }
+        };
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
         let seconds = |name: &str| Duration::from_secs(number(name));
         let limit =

@@ -10,8 +10,8 @@ pub const CHOSEN: &str = "not done: ELT, MAKE_SET, REPLACE, TIMESTAMPDIFF and SU
                           nothing";
 pub const LOGARITHMS: &str =
     "a logarithm of what has none is 3020 in MySQL, a division by zero (1365) in MariaDB";
-pub const ZEROS: &str = "not done: there are no zero dates, as with NO_ZERO_DATE; MySQL computes \
-                         them";
+pub const ZEROS: &str = "not done: no function computes a zero date, as with NO_ZERO_DATE; MySQL \
+                         computes them";
 pub const SUBQUERY: &str = "not done: subqueries that depend on the row by more than equality, \
                             that hold an aggregate of the query around them, or that stand in ON \
                             of an outer join, are refused";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use freshet_base::{ColumnId, SchemaVersion};
 use freshet_schema::row::validate;
-use freshet_schema::{Collation, Column, ColumnType, LengthUnit, OnBad, Rules, TableSchema, Zone};
+use freshet_schema::{Collation, Column, ColumnType, LengthUnit, OnBad, Rules, TableSchema};
 
 use super::csv::{CsvDecoder, CsvFormat};
 use super::json::{JsonDecoder, JsonFormat, JsonPath};
@@ -150,7 +150,7 @@ pub fn json(bytes: &[u8]) {
 
 fn each_rules(mut run: impl FnMut(&Rules)) {
     for on_bad in [OnBad::Refuse, OnBad::Clamp, OnBad::Null] {
-        run(&Rules { on_bad, zone: Zone::UTC });
+        run(&Rules { on_bad, ..Rules::default() });
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use freshet_base::{ColumnId, Error, Result, bail, err};
 use freshet_meta::unknown_partition;
 use freshet_schema::row::Put;
-use freshet_schema::value::{BadDefault, put_default, put_zero};
+use freshet_schema::value::{BadDefault, put_default, put_implicit, put_zero};
 use freshet_schema::{
     BadValue, Column, DefaultValue, OnBad, RowChecks, Rules, Table, TableSchema, hidden_columns,
 };
@@ -517,7 +517,7 @@ fn filler(column: &Column, now: i64, rules: &Rules) -> Filler {
         Ok(Put::Value) => Filler::Cell(cell),
         Ok(Put::Null) => Filler::Null,
         Err(BadDefault::Missing) if rules.on_bad == OnBad::Clamp => {
-            put_zero(column.ty, &mut cell);
+            put_implicit(column.ty, &mut cell);
             Filler::Cell(cell)
         }
         Err(BadDefault::Missing) => Filler::Missing,

@@ -143,7 +143,7 @@ pub(crate) fn new_default(written: &DefaultSpec, column: &Column) -> Result<Opti
             bail!(InvalidDefault, "Invalid default value for '{name}': it takes no NULL")
         }
         DefaultSpec::Value(value) | DefaultSpec::Computed { default: value, .. } => {
-            let value = &bits_of(value, column.ty);
+            let value = &default_of(value, column.ty);
             let column = Column { default: Some(value.clone()), ..column.clone() };
             check_default(value, &column)?;
             Ok(column.default)
@@ -151,9 +151,12 @@ pub(crate) fn new_default(written: &DefaultSpec, column: &Column) -> Result<Opti
     }
 }
 
-/// A number is the default of a BIT by its bits; texts are by their bytes.
-fn bits_of(value: &DefaultValue, ty: ColumnType) -> DefaultValue {
+/// A number is the default of a BIT by its bits; texts are by their bytes. 0 is the zero date.
+fn default_of(value: &DefaultValue, ty: ColumnType) -> DefaultValue {
     match (value, ty) {
+        (DefaultValue::Literal(digits), _) if digits == "0" && ty.is_temporal() => {
+            DefaultValue::Literal("0000-00-00 00:00:00".to_owned())
+        }
         (DefaultValue::Literal(digits), ColumnType::Bit { .. }) => match digits.parse::<u64>() {
             Ok(number) => DefaultValue::Bits(format!("{number:X}")),
             Err(_) => value.clone(),
@@ -201,11 +204,7 @@ fn check_default(value: &DefaultValue, column: &Column) -> Result<()> {
     };
     if !fits {
         let (name, ty) = (&column.name, column.type_text());
-        let hint = match shown.starts_with("'0000-00-00") && column.ty.is_temporal() {
-            true => "; dates of zeros are not stored: let the column be NULL, or take another date",
-            false => "",
-        };
-        bail!(InvalidDefault, "Invalid default value for '{name}': {ty} cannot hold {shown}{hint}");
+        bail!(InvalidDefault, "Invalid default value for '{name}': {ty} cannot hold {shown}");
     }
     Ok(())
 }

@@ -265,15 +265,19 @@ fn of_datetimes() -> Vec<RowFunction> {
     let zoned: &[Kind] = &[Kind::DateTime, Kind::Text];
     let moment = |row: &Row<'_>| Some(Out::DateTime(row.datetime(0)));
     vec![
-        of("mysql_datetime", DT, (1, 1), Kind::DateTime, moment).showing(Digits::Of(0)),
+        of("mysql_datetime", DT, (1, 1), Kind::DateTime, moment)
+            .showing(Digits::Of(0))
+            .sees_zero_dates(),
         of("mysql_datetime_digits", &[Kind::DateTime, Kind::Int], (2, 2), Kind::DateTime, |row| {
             Some(Out::DateTime(rounded(row.datetime(0), row.int(1))))
         })
-        .showing(Digits::Said(1)),
+        .showing(Digits::Said(1))
+        .sees_zero_dates(),
         of("mysql_midnight", DT, (1, 1), Kind::DateTime, |row| {
             Some(Out::DateTime(row.datetime(0).div_euclid(DAY) * DAY))
         })
-        .showing(WHOLE),
+        .showing(WHOLE)
+        .sees_zero_dates(),
         of("to_seconds", DT, (1, 1), Kind::Int, |row| {
             int(row.datetime(0).div_euclid(SECOND) + EPOCH_DAYS * 86_400)
         }),
@@ -286,7 +290,8 @@ fn of_datetimes() -> Vec<RowFunction> {
         of("convert_tz", zoned, (3, 3), Kind::DateTime, convert_tz).showing(Digits::Of(0)),
         of("from_unixtime", &[Kind::Double, Kind::Text], (2, 2), Kind::DateTime, from_unixtime)
             .showing(Digits::Of(0)),
-        of("mysql_extract_date", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract),
+        of("mysql_extract_date", &[Kind::Text, Kind::DateTime], (2, 2), Kind::Int, extract)
+            .sees_zero_dates(),
         of("mysql_extract_time", &[Kind::Text, Kind::Time], (2, 2), Kind::Int, extract_of_time),
         of("mysql_extract_text", &[Kind::Text], (2, 2), Kind::Int, extract_of_text),
         of("timestampdiff", &[Kind::Text, Kind::DateTime], (3, 3), Kind::Int, |row| {

@@ -132,7 +132,8 @@ const I: &[Kind] = &[Kind::Int];
 fn of_dates() -> Vec<RowFunction> {
     let day_mode: &[Kind] = &[Kind::Date, Kind::Int];
     vec![
-        RowFunction::new("mysql_date", DAYS, (1, 1), Kind::Date, |row| date(row.date(0).into())),
+        RowFunction::new("mysql_date", DAYS, (1, 1), Kind::Date, |row| date(row.date(0).into()))
+            .sees_zero_dates(),
         RowFunction::new("dayofweek", DAYS, (1, 1), Kind::Int, |row| {
             int((temporal::weekday(row.date(0)) + 1) % 7 + 1)
         }),

@@ -33,6 +33,17 @@ pub fn formatted(micros: i64, format: &str) -> String {
     out
 }
 
+/// Whether a format has only what the zero date has, too: no names, and no counted days or weeks.
+fn takes_zeros(format: &str) -> bool {
+    let mut signs = format.chars();
+    while let Some(sign) = signs.next() {
+        if sign == '%' && signs.next().is_some_and(|sign| "abjMUuVvWwXx".contains(sign)) {
+            return false;
+        }
+    }
+    true
+}
+
 fn clock(out: &mut String, sign: char, p: Parts) -> bool {
     let twelve = (p.hour + 11) % 12 + 1;
     let half = if p.hour < 12 { "AM" } else { "PM" };
@@ -341,9 +352,11 @@ fn time_formatted(micros: i64, format: &str) -> String {
 pub fn all() -> Vec<ScalarUDF> {
     let date_format =
         RowFunction::new("date_format", &[Kind::DateTime, Kind::Text], (2, 2), Kind::Text, |row| {
-            let format = row.text(1);
-            (!format.is_empty()).then(|| Out::Text(formatted(row.datetime(0), format)))
-        });
+            let (micros, format) = (row.datetime(0), row.text(1));
+            let has = !format.is_empty() && (!temporal::is_zero(micros) || takes_zeros(format));
+            has.then(|| Out::Text(formatted(micros, format)))
+        })
+        .sees_zero_dates();
     let time_format =
         RowFunction::new("time_format", &[Kind::Time, Kind::Text], (2, 2), Kind::Text, |row| {
             let format = row.text(1);
@@ -360,6 +373,13 @@ pub fn all() -> Vec<ScalarUDF> {
 mod tests {
     use super::*;
     use crate::temporal::parse_datetime;
+
+    #[test]
+    fn the_date_of_zeros_has_numbers_but_no_names() {
+        let zero = parse_datetime("0000-00-00").unwrap();
+        assert_eq!(formatted(zero, "%Y-%m-%d %T %D %c %e %y"), "0000-00-00 00:00:00 0th 0 0 00");
+        assert!(takes_zeros("%Y-%m-%d %%j M") && !takes_zeros("%Y %M") && !takes_zeros("%j"));
+    }
 
     #[test]
     fn dates_are_written_in_mysqls_formats() {

@@ -96,12 +96,14 @@ pub fn add(micros: i64, span: Span, sign: i64) -> Option<i64> {
         months => add_months(micros, months.checked_mul(sign)?)?,
     };
     let moved = moved.checked_add(span.micros.checked_mul(sign)?)?;
-    let year = Parts::of(moved).year;
-    (0..=9999).contains(&year).then_some(moved)
+    temporal::is_in_calendar(moved).then_some(moved)
 }
 
-/// Like [`add`]; an overflow is recorded.
+/// Like [`add`], and NULL of the zero date; an overflow is recorded.
 fn added(micros: i64, span: Span, sign: i64) -> Option<i64> {
+    if temporal::is_zero(micros) {
+        return None;
+    }
     let moved = add(micros, span, sign);
     if moved.is_none() {
         losses::note_overflow("date_add_interval");

@@ -267,3 +267,24 @@ pub fn digits_of_text(text: &str, wanted: &DataType) -> u8 {
     let digits = part.bytes().take_while(u8::is_ascii_digit).count();
     u8::try_from(digits).map_or(DIGITS_MAX, |digits| digits.min(DIGITS_MAX))
 }
+/// The type of a text argument before its conversion to text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    Text,
+    Json,
+    Bool,
+    Number,
+    Bytes,
+}
+
+impl Source {
+    pub fn of(field: &Field) -> Self {
+        match field.data_type() {
+            _ if is_json(field) => Self::Json,
+            DataType::Boolean => Self::Bool,
+            ty if ty.is_numeric() => Self::Number,
+            ty if is_binary(ty) => Self::Bytes,
+            _ => Self::Text,
+        }
+    }
+}

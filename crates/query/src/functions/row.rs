@@ -22,9 +22,11 @@ use freshet_base::ErrorCode;
 
 use super::meaning::{self, Digits};
 use super::udf::{FunctionImpl, Udf};
+use super::zero_dates::without;
 use crate::evaluation::{Evaluation, Meter};
 use crate::{convert, sketches, temporal};
 
+pub use super::meaning::Source;
 pub use super::udf::MANY;
 
 /// Rows between checks for cancellation.
@@ -115,6 +117,7 @@ struct RowFunctionImpl {
     args: &'static [Kind],
     result: Kind,
     sees_null: bool,
+    sees_zero_dates: bool,
     of_bytes: bool,
     digits: Digits,
     does: Body,
@@ -128,8 +131,10 @@ impl RowFunction {
         result: Kind,
         does: Body,
     ) -> Self {
-        let (sees_null, of_bytes, digits) = (false, false, Digits::Each);
-        let does = RowFunctionImpl { args, result, sees_null, of_bytes, digits, does };
+        let (sees_null, sees_zero_dates, of_bytes) = (false, false, false);
+        let digits = Digits::Each;
+        let does =
+            RowFunctionImpl { args, result, sees_null, sees_zero_dates, of_bytes, digits, does };
         Self { name, arity, volatility: Volatility::Immutable, does }
     }
 
@@ -159,6 +164,13 @@ impl RowFunction {
     #[must_use]
     pub fn sees_null(mut self) -> Self {
         self.does.sees_null = true;
+        self
+    }
+
+    /// Also calls the function for the zero date, which is NULL to others.
+    #[must_use]
+    pub fn sees_zero_dates(mut self) -> Self {
+        self.does.sees_zero_dates = true;
         self
     }
 
@@ -235,7 +247,10 @@ impl FunctionImpl for RowFunctionImpl {
             .iter()
             .zip(&args.arg_fields)
             .enumerate()
-            .map(|(at, (arg, field))| Column::new(arg, self.kind(at), field, on_bytes))
+            .map(|(at, (arg, field))| {
+                let column = Column::new(arg, self.kind(at), field, on_bytes)?;
+                Ok(if self.sees_zero_dates { column } else { column.without_zero_dates() })
+            })
             .collect::<Result<Vec<_>>>()?;
         let evaluation = Evaluation::of(&args.config_options);
         let _guard = evaluation.enter()?;
@@ -268,28 +283,6 @@ enum Values {
     DateTime(TimestampMicrosecondArray),
     Date(Date32Array),
     Time(DurationMicrosecondArray),
-}
-
-/// The type of a text argument before its conversion to text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Source {
-    Text,
-    Json,
-    Bool,
-    Number,
-    Bytes,
-}
-
-impl Source {
-    fn of(field: &Field) -> Self {
-        match field.data_type() {
-            _ if meaning::is_json(field) => Self::Json,
-            DataType::Boolean => Self::Bool,
-            ty if ty.is_numeric() => Self::Number,
-            ty if convert::is_binary(ty) => Self::Bytes,
-            _ => Self::Text,
-        }
-    }
 }
 
 /// Converts bytes to a text with one character per byte.
@@ -337,6 +330,15 @@ impl Column {
             Kind::Time => Values::Time(convert::time(&array)?),
         };
         Ok(Self { values, scalar, source: Source::of(field) })
+    }
+
+    fn without_zero_dates(mut self) -> Self {
+        self.values = match self.values {
+            Values::DateTime(array) => Values::DateTime(without(array, temporal::is_zero)),
+            Values::Date(array) => Values::Date(without(array, temporal::is_zero_day)),
+            values => values,
+        };
+        self
     }
 
     fn array(&self) -> &dyn Array {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Date32Array, TimestampMicrosecondArray, UInt64Array};
 use arrow::datatypes::DataType;
-use freshet_schema::row::{DAYS_MAX, DAYS_MIN, MICROS_PER_DAY};
+use freshet_schema::row::{DAYS_MAX, MICROS_PER_DAY, ZERO_DAY};
 use freshet_schema::value::temporal::{date_of, days_of};
 use freshet_schema::{Column, TimePart};
 use freshet_storage::segment::{ColumnBounds, Containers, Prune};
@@ -29,7 +29,7 @@ pub fn numbers(prune: &dyn Prune, column: &Column, part: TimePart) -> Option<BTr
     }
     let first = |year: u32| days_of(year, 1, 1).expect("a year has a first day");
     let mut years = YEARS.map(|year| (first(year), first(year + 1) - 1)).collect::<Vec<_>>();
-    years.push((DAYS_MIN, first(YEARS.start) - 1));
+    years.push((ZERO_DAY, first(YEARS.start) - 1));
     years.push((first(YEARS.end), DAYS_MAX));
     let (years, null) = kept(prune, column, &years)?;
     let is_known = |(from, _): &Days| (first(YEARS.start)..first(YEARS.end)).contains(from);

@@ -99,7 +99,8 @@ impl DatePart {
         let seconds = micros / MICROS_PER_SECOND;
         match self {
             Self::Year => year,
-            Self::Quarter => (month - 1) / 3 + 1,
+            // 0 in the zero date.
+            Self::Quarter => (month + 2) / 3,
             Self::Month => month,
             Self::Day => i64::from(day),
             Self::DayOfYear => {

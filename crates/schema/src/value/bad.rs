@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use freshet_base::{Error, ErrorCode};
 
+use crate::row::Put;
 use crate::{Column, ColumnType, LengthUnit};
 
 /// The number of characters of a value that a message shows.
@@ -70,6 +71,8 @@ pub enum BadValue {
     Trailing,
     /// Not a date, or one that does not exist.
     NotTemporal,
+    /// The zero date, which the rules do not take.
+    ZeroDate,
     NotUtf8,
     NotJson(Box<BadJson>),
     NotNested(Box<BadNested>),
@@ -95,7 +98,7 @@ impl BadValue {
             Self::OutOfRange { .. } => ErrorCode::OutOfRange,
             Self::TooLong { .. } => ErrorCode::TooLong,
             Self::Trailing | Self::NotLabel => ErrorCode::Truncated,
-            Self::NotTemporal => ErrorCode::WrongValue,
+            Self::NotTemporal | Self::ZeroDate => ErrorCode::WrongValue,
             Self::NotJson(_) => ErrorCode::InvalidJson,
             Self::NotNumber
             | Self::NotUtf8
@@ -147,10 +150,39 @@ impl BadValue {
                 column.type_text(),
                 bad.reason()
             ),
-            Self::NotNumber | Self::NotTemporal | Self::NotUtf8 | Self::NotStorable => format!(
+            Self::NotNumber
+            | Self::NotTemporal
+            | Self::ZeroDate
+            | Self::NotUtf8
+            | Self::NotStorable => format!(
                 "Incorrect {} value: '{shown}' for column '{name}' at row {row}",
                 kind(column.ty)
             ),
+        }
+    }
+
+    /// The warning of a value in whose place `put` was stored, as MySQL has it.
+    pub fn warning(
+        &self,
+        column: &Column,
+        value: &[u8],
+        row: u64,
+        put: Put,
+    ) -> (ErrorCode, String) {
+        let (name, shown) = (&column.name, Shown(value));
+        match self {
+            Self::ZeroDate if put == Put::Value => {
+                let message = format!("Out of range value for column '{name}' at row {row}");
+                (ErrorCode::OutOfRange, message)
+            }
+            Self::NotTemporal if put == Put::Value && column.ty.is_temporal() => {
+                let message = format!(
+                    "Data truncated for column '{name}' at row {row}: '{shown}' is no {}",
+                    kind(column.ty)
+                );
+                (ErrorCode::Truncated, message)
+            }
+            _ => (self.code(), self.message(column, value, row)),
         }
     }
 

@@ -2,7 +2,10 @@
 
 use super::bad::BadValue;
 use super::text::{Encoding, limit_bytes};
-use super::{Literal, OnBad, Rules, labels, number, put_i64, put_number, put_text, put_zero, time};
+use super::{
+    Literal, OnBad, Rules, labels, number, put_i64, put_number, put_text, put_zero, put_zero_date,
+    time,
+};
 use crate::row::{POWERS_OF_TEN, Put, put_bytes};
 use crate::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
@@ -31,6 +34,10 @@ pub fn adjust(
             out.extend_from_slice(&leading_time(literal, fsp).to_le_bytes());
             Ok(Put::Value)
         }
+        (BadValue::NotTemporal | BadValue::ZeroDate, OnBad::Clamp) if column.ty.is_temporal() => {
+            put_zero_date(column.ty, out);
+            Ok(Put::Value)
+        }
         _ => null(column, bad),
     }
 }
@@ -48,9 +55,11 @@ fn implicit(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match column.ty {
-        // There is no zero date (MySQL's 0000-00-00) and no empty document.
-        ColumnType::Date | ColumnType::DateTime { .. } => Err(bad),
-        ColumnType::Timestamp { .. } => Err(bad),
+        ty if ty.is_temporal() => {
+            put_zero_date(ty, out);
+            Ok(Put::Value)
+        }
+        // There is no empty document.
         ty if ty.is_document() => Err(bad),
         ColumnType::Enum { .. } => labels::put_number(column, 1, out),
         ty if ty.is_text() || ty.is_binary() => put_text(column, b"", Encoding::Utf8, rules, out),

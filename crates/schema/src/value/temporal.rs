@@ -29,8 +29,16 @@ impl LocalDateTime {
         }
     }
 
+    /// Whether it is MySQL's zero date at midnight, which no zone moves.
+    pub fn is_zero(self) -> bool {
+        self.days == row::ZERO_DAY && self.micros == 0 && !self.round_up
+    }
+
     /// Microseconds since 1970-01-01, rounded half up to `fsp` digits; `None` past the year 9999.
     pub fn micros_rounded(self, fsp: u8) -> Option<i64> {
+        if self.is_zero() {
+            return Some(row::ZERO_MICROS);
+        }
         let micros = i64::from(self.days) * MICROS_PER_DAY + self.micros;
         let rounded = match fsp {
             0 => rounded_to::<1_000_000>(micros),
@@ -46,7 +54,7 @@ impl LocalDateTime {
 
     /// Converts a time with an offset to local time of `zone`.
     pub fn in_zone(self, zone: Zone) -> Self {
-        let Some(offset) = self.offset else { return self };
+        let Some(offset) = self.offset.filter(|_| !self.is_zero()) else { return self };
         let utc =
             i64::from(self.days) * MICROS_PER_DAY + self.micros - i64::from(offset) * 1_000_000;
         Self { round_up: self.round_up, ..Self::from_micros(zone.to_local(utc)) }
@@ -101,8 +109,11 @@ pub fn days_of(year: u32, month: u32, day: u32) -> Option<i32> {
     Some(era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468)
 }
 
-/// The year, month and day of a number of days since 1970-01-01.
+/// The year, month and day of a number of days since 1970-01-01; zeros of the zero date.
 pub fn date_of(days: i32) -> (i32, u32, u32) {
+    if days == row::ZERO_DAY {
+        return (0, 0, 0);
+    }
     let shifted = i64::from(days) + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -126,7 +137,16 @@ fn days_in(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Parses a date, or a date and a time.
+/// The day of a date as it is written, the zero date included.
+#[inline]
+fn day_written(year: u32, month: u32, day: u32) -> Option<i32> {
+    match (year, month, day) {
+        (0, 0, 0) => Some(row::ZERO_DAY),
+        _ => days_of(year, month, day),
+    }
+}
+
+/// Parses a date, or a date and a time. The zero date has no time but midnight.
 pub fn parse(text: &[u8]) -> Option<LocalDateTime> {
     if let Some(days) = parse_plain_date(text) {
         return Some(LocalDateTime { days, micros: 0, round_up: false, offset: None });
@@ -139,7 +159,8 @@ pub fn parse(text: &[u8]) -> Option<LocalDateTime> {
     };
     let (micros, round_up) = if has_time { scan.time()? } else { (0, false) };
     let offset = scan.offset()?;
-    Some(LocalDateTime { days, micros, round_up, offset })
+    let value = LocalDateTime { days, micros, round_up, offset };
+    (days != row::ZERO_DAY || value.is_zero()).then_some(value)
 }
 
 /// Parses a number as MySQL does, digits right-aligned: `128` is 2000-01-28, and fourteen digits
@@ -150,6 +171,7 @@ pub fn of_number(number: &[u8]) -> Option<LocalDateTime> {
     let (whole, fraction) = number.split_at(point);
     let whole = std::str::from_utf8(whole).ok()?.parse::<u64>().ok()?;
     let moment = match whole {
+        0 => return Some(LocalDateTime::from_micros(row::ZERO_MICROS)),
         101..=691_231 => (whole + 20_000_000) * 1_000_000,
         700_101..=991_231 => (whole + 19_000_000) * 1_000_000,
         10_000_101..=99_991_231 => whole * 1_000_000,
@@ -174,7 +196,7 @@ pub(super) fn parse_plain_date(text: &[u8]) -> Option<i32> {
         return None;
     }
     let [y1, y2, y3, y4, m1, m2, d1, d2] = digits.map(u32::from);
-    days_of(y1 * 1_000 + y2 * 100 + y3 * 10 + y4, m1 * 10 + m2, d1 * 10 + d2)
+    day_written(y1 * 1_000 + y2 * 100 + y3 * 10 + y4, m1 * 10 + m2, d1 * 10 + d2)
 }
 
 /// A parser over the remaining text.
@@ -211,7 +233,7 @@ impl Scan<'_> {
         let (month, _) = self.number(2)?;
         self.separator()?;
         let (day, _) = self.number(2)?;
-        days_of(year, month, day)
+        day_written(year, month, day)
     }
 
     fn separator(&mut self) -> Option<()> {
@@ -225,7 +247,7 @@ impl Scan<'_> {
             6 | 12 => full_year(self.number(2)?.0),
             _ => return None,
         };
-        let days = days_of(year, self.number(2)?.0, self.number(2)?.0)?;
+        let days = day_written(year, self.number(2)?.0, self.number(2)?.0)?;
         Some((days, digits > 8 || self.time_follows()?))
     }
 
@@ -335,6 +357,7 @@ mod tests {
     fn numbers_are_read_from_their_end() {
         let read = |number: &str| of_number(number.as_bytes()).map(|value| value.to_string());
         for (number, moment) in [
+            ("0", "0000-00-00 00:00:00"),
             ("128", "2000-01-28 00:00:00"),
             ("123.456", "2000-01-23 00:00:00"),
             ("99991231.5", "9999-12-31 00:00:00"),
@@ -347,7 +370,7 @@ mod tests {
         ] {
             assert_eq!(read(number).as_deref(), Some(moment), "{number}");
         }
-        for number in ["0", "1", "100", "132", "691232", "1000000", "-128", "1e300", "20240230"] {
+        for number in ["1", "100", "132", "691232", "1000000", "-128", "1e300", "20240230"] {
             assert_eq!(read(number), None, "{number}");
         }
     }
@@ -360,7 +383,9 @@ mod tests {
             "2023-02-29",
             "2024-13-01",
             "2024-00-10",
-            "0000-00-00",
+            "0000-00-01",
+            "0000-00-00 00:00:01",
+            "00-00-00",
             "2024-01-01x",
             "2024-01-01 25:00:00",
             "2024-01-01 10:61",
@@ -372,6 +397,24 @@ mod tests {
         ] {
             assert_eq!(parse(text.as_bytes()), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_date_of_zeros_is_before_all_others_in_every_zone() {
+        for text in ["0000-00-00", "0000-00-00 00:00:00.000", "00000000", "0000-00-00T00:00:00Z"] {
+            let value = parse(text.as_bytes()).expect(text);
+            assert!(value.is_zero(), "{text}");
+            assert_eq!(value.micros_rounded(0), Some(row::ZERO_MICROS));
+            assert_eq!(value.in_zone(Zone::Offset(7_200)).days, row::ZERO_DAY);
+            assert_eq!(value.to_string(), "0000-00-00 00:00:00");
+        }
+        for zone in ["+02:00", "Asia/Shanghai"] {
+            let zone = Zone::parse(zone).unwrap();
+            assert_eq!(zone.to_local(row::ZERO_MICROS), row::ZERO_MICROS);
+            assert_eq!(zone.to_utc(row::ZERO_MICROS), Some(row::ZERO_MICROS));
+        }
+        assert_eq!(date_of(row::ZERO_DAY), (0, 0, 0));
+        assert_eq!(micros("0000-01-01"), Some(row::ZERO_MICROS + MICROS_PER_DAY));
     }
 
     #[test]

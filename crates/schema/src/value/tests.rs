@@ -212,6 +212,40 @@ fn dates_and_times_land_in_their_columns() {
 }
 
 #[test]
+fn dates_of_zeros_are_stored_where_the_rules_take_them() {
+    let timestamp = ColumnType::Timestamp { fsp: 0 };
+    for ty in [ColumnType::Date, ColumnType::DateTime { fsp: 3 }, timestamp] {
+        let put = |literal, zero_dates| {
+            let zone = Zone::parse("Asia/Shanghai").unwrap();
+            let rules = Rules { zone, zero_dates, ..Rules::default() };
+            let mut out = Vec::new();
+            put(&column(ty), literal, &rules, &mut out).map(|_| out)
+        };
+        let zero = match ty {
+            ColumnType::Date => ZERO_DAY.to_le_bytes().to_vec(),
+            _ => ZERO_MICROS.to_le_bytes().to_vec(),
+        };
+        for literal in [
+            Literal::Text(b"0000-00-00"),
+            Literal::Text(b"0000-00-00 00:00:00"),
+            Literal::Int(0),
+            Literal::Time(LocalDateTime::from_micros(ZERO_MICROS)),
+        ] {
+            assert_eq!(put(literal, ZeroDates::Taken), Ok(zero.clone()), "{ty:?} {literal:?}");
+            assert_eq!(put(literal, ZeroDates::Bad), Err(BadValue::ZeroDate));
+        }
+        assert!(put(Literal::Text(b"0000-00-01"), ZeroDates::Taken).is_err());
+        assert_eq!(cell_text(ty, &zero)[..10], *"0000-00-00");
+        let mut default = Vec::new();
+        let column =
+            Column { default: Some(DefaultValue::Literal("0000-00-00".into())), ..column(ty) };
+        let rules = Rules { zero_dates: ZeroDates::Bad, ..Rules::default() };
+        assert_eq!(put_default(&column, 0, &rules, &mut default), Ok(Put::Value));
+        assert_eq!(default, zero);
+    }
+}
+
+#[test]
 fn an_error_fits_two_registers() {
     assert_eq!(size_of::<Result<Put, BadValue>>(), 16);
 }
@@ -290,6 +324,11 @@ fn messages_name_row_column_value_and_limit() {
         message(BadValue::NotTemporal, ColumnType::Date, b"2023-02-29")
             .starts_with("Incorrect date value: '2023-02-29' for column 'c' at row 1")
     );
+    let warned =
+        |bad: BadValue, put| bad.warning(&column(ColumnType::Date), b"x", 1, put).0.errno();
+    assert_eq!(warned(BadValue::NotTemporal, Put::Value), 1265);
+    assert_eq!(warned(BadValue::ZeroDate, Put::Value), 1264);
+    assert_eq!(warned(BadValue::NotTemporal, Put::Null), 1292);
 }
 
 #[test]
@@ -311,7 +350,9 @@ fn lax_modes_mend_what_can_be_mended() {
     let two = ColumnType::VarChar { len: 2 };
     let cut = Ok((Put::Value, [&[4][..], "\u{e4}\u{f6}".as_bytes()].concat()));
     assert_eq!(lax(two, Literal::Text("\u{e4}\u{f6}\u{fc}".as_bytes()), null), cut);
-    assert_eq!(lax(ColumnType::Date, Literal::Text(b"x"), clamp), Ok((Put::Null, vec![])));
+    let zero_day = Ok((Put::Value, ZERO_DAY.to_le_bytes().to_vec()));
+    assert_eq!(lax(ColumnType::Date, Literal::Text(b"x"), clamp), zero_day);
+    assert_eq!(lax(ColumnType::Date, Literal::Text(b"x"), null), Ok((Put::Null, vec![])));
     assert!(lax(ColumnType::Text, Literal::Text(b"\xff"), null).is_err());
     assert!(lax(TINY, Literal::Int(300), OnBad::Refuse).is_err());
 }
@@ -356,7 +397,8 @@ proptest! {
         for ty in types {
             for literal in literals {
                 for on_bad in [OnBad::Clamp, OnBad::Null] {
-                    let rules = Rules { on_bad, zone: Zone::parse("Asia/Shanghai").unwrap() };
+                    let zone = Zone::parse("Asia/Shanghai").unwrap();
+                    let rules = Rules { on_bad, zone, ..Rules::default() };
                     let (column, mut out) = (column(ty), Vec::new());
                     if let Err(bad) = put(&column, literal, &rules, &mut out) {
                         prop_assert!(out.is_empty());

@@ -3,7 +3,10 @@
 use super::bad::BadValue;
 use super::number;
 use super::temporal::{self, LocalDateTime};
-use super::{Rules, json, labels, nested, put_i64, put_i128, put_quoted, put_short, time, year};
+use super::{
+    Rules, ZeroDates, json, labels, nested, put_i64, put_i128, put_quoted, put_short,
+    put_zero_date, time, year,
+};
 use crate::row::{self, MICROS_PER_DAY, Put, put_bytes};
 use crate::{Column, ColumnType, LengthUnit, Zone};
 
@@ -44,7 +47,10 @@ pub fn put_text(
         | ColumnType::VarBinary { .. }
         | ColumnType::Blob
         | ColumnType::Bit { .. } => put_binary(column, text, rules, out),
-        ColumnType::Date if let Some(days) = temporal::parse_plain_date(text) => {
+        ColumnType::Date
+            if let Some(days) = temporal::parse_plain_date(text)
+                && days != row::ZERO_DAY =>
+        {
             out.extend_from_slice(&days.to_le_bytes());
             Ok(Put::Value)
         }
@@ -219,6 +225,10 @@ pub fn put_date_time(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     match column.ty {
+        ty if ty.is_temporal() && value.is_zero() => match rules.zero_dates {
+            ZeroDates::Taken => put_zero_date(ty, out),
+            ZeroDates::Bad => return Err(BadValue::ZeroDate),
+        },
         ColumnType::Date => {
             let days = value.in_zone(rules.zone).days;
             if !(row::DAYS_MIN..=row::DAYS_MAX).contains(&days) {

@@ -21,7 +21,8 @@ pub(super) fn mend(
     out: &mut Vec<u8>,
 ) -> Result<Put, BadValue> {
     let put = adjust(column, literal, bad.clone(), rules, out)?;
-    warnings.tell(bad.code(), || bad.message(column, &beginning(literal), row));
+    let (code, message) = bad.warning(column, &beginning(literal), row, put);
+    warnings.tell(code, || message);
     Ok(put)
 }
 

@@ -119,9 +119,13 @@ fn what_does_not_fit_is_named() {
             .unwrap_err()
             .starts_with("1366 Incorrect string value: '\\xFF' for column 'b' at row 1")
     );
-    let zero =
-        rows_of(&schema(&[("d", ColumnType::Date, true)]), "(?)", &[(0x0a, Some(&[0]))], &[]);
-    assert!(zero.unwrap_err().starts_with("1292 Incorrect date value: '0000-00-00"));
+    let date = |bytes: &[u8]| {
+        rows_of(&schema(&[("d", ColumnType::Date, true)]), "(?)", &[(0x0a, Some(bytes))], &[])
+    };
+    let bad = date(&[4, 0, 0, 0, 1]).unwrap_err();
+    assert!(bad.starts_with("1292 Incorrect date value: '0000-00-01"));
+    // The day before 0000-01-01 stands for it.
+    assert_eq!(date(&[0]).unwrap(), ["-0001-12-31"]);
     let cut = rows_of(&two(), "(?,?)", &[(0x06, None), (0xfd, Some(b"\x05ab"))], &[]);
     assert_eq!(cut.unwrap_err(), "1156 parameter 2 of COM_STMT_EXECUTE is cut off");
     let count = rows_of(&two(), "(?)", &[(0x06, None)], &[]);

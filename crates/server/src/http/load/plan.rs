@@ -139,7 +139,7 @@ impl Planner<'_> {
     pub(super) async fn source(&self, body: &mut Body<'_>, bounds: Bounds) -> Result<Source> {
         let headers = &self.request.headers;
         let on_bad = if headers.strict { OnBad::Refuse } else { OnBad::Null };
-        let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC) };
+        let rules = Rules { on_bad, zone: headers.zone.unwrap_or(Zone::UTC), ..Rules::default() };
         if let Some(stream) = &self.request.stream {
             if headers.flexible {
                 bail!(WrongArguments, "Don't support flexible partial update in an Http Stream");

@@ -1,18 +1,25 @@
 //! CHECK constraints and generated columns of new tables, and of tables that have rows.
 
+use std::sync::Arc;
+
 use freshet_base::{Result, TableId, bail, err};
 use freshet_meta::{ColumnSpec, DefaultSpec, KeyChange, Planned, SchemaChange, TableSpec};
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{AlterAction, Clauses, Statement, TableName, parse};
-use freshet_schema::{Check, DefaultValue, Table, TableSchema};
+use freshet_schema::value::{LocalDateTime, temporal};
+use freshet_schema::{Check, ColumnType, DefaultValue, Table, TableForm, TableSchema, ZeroDates};
 
 use super::super::query;
 use super::unverified::Unverified;
 use crate::reply::bounded;
 use crate::session::Session;
 
-/// Checks that the constraints and generated columns of a new table can be evaluated.
+/// Checks that the constraints and generated columns of a new table can be evaluated, and that its
+/// defaults are values of the session's mode.
 pub fn of_table(session: &Session, spec: &TableSpec) -> Result<()> {
+    for column in &spec.columns {
+        check_zero_date(session, &column.name, column.ty, &column.default)?;
+    }
     let is_computed = |column: &ColumnSpec| is_expression(&column.default);
     let is_generated =
         spec.columns.iter().any(|column| column.generated.is_some() || is_computed(column));
@@ -29,8 +36,25 @@ pub(super) fn compile(session: &Session, schema: &TableSchema) -> Result<()> {
     session.shared.compile_generated(schema, Losses::default()).map(drop)
 }
 
-/// Checks that the constraints and generated columns that an ALTER TABLE brings can be evaluated.
+/// The same of what an ALTER TABLE brings.
 pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> Result<()> {
+    for change in changes {
+        match change {
+            SchemaChange::AddColumn { column, .. }
+            | SchemaChange::AddKeyColumn { column, .. }
+            | SchemaChange::ModifyColumn { column, .. } => {
+                check_zero_date(session, &column.name, column.ty, &column.default)?;
+            }
+            SchemaChange::SetDefault { name, default } => {
+                let table = Arc::clone(session.shared.engine.catalog().require(id)?);
+                let schema = table.schema();
+                if let Some(at) = schema.position(name) {
+                    check_zero_date(session, name, schema.columns[at].ty, default)?;
+                }
+            }
+            _ => {}
+        }
+    }
     let is_computed = |change: &SchemaChange| match change {
         SchemaChange::AddColumn { column, .. } | SchemaChange::ModifyColumn { column, .. } => {
             column.generated.is_some() || is_expression(&column.default)
@@ -42,6 +66,35 @@ pub fn of_changes(session: &Session, id: TableId, changes: &[SchemaChange]) -> R
         return Ok(());
     }
     compile(session, &*session.shared.engine.catalog().altered(id, changes)?)
+}
+
+/// Rows that are given no value have the default, whatever the mode is then.
+///
+/// # Errors
+/// 1067 for the zero date with `NO_ZERO_DATE`.
+fn check_zero_date(
+    session: &Session,
+    name: &str,
+    ty: ColumnType,
+    default: &DefaultSpec,
+) -> Result<()> {
+    let is_zero = |text: &str| {
+        let moment = temporal::parse(text.as_bytes());
+        text == "0" || moment.is_some_and(LocalDateTime::is_zero)
+    };
+    let zero_dates = session.settings.rules(TableForm::MySql).zero_dates;
+    match default {
+        DefaultSpec::Value(DefaultValue::Literal(text))
+            if zero_dates == ZeroDates::Bad && ty.is_temporal() && is_zero(text) =>
+        {
+            bail!(
+                InvalidDefault,
+                "Invalid default value for '{name}': sql_mode has NO_ZERO_DATE, with which '{text}' \
+                 is no {ty}"
+            )
+        }
+        _ => Ok(()),
+    }
 }
 
 fn is_expression(default: &DefaultSpec) -> bool {

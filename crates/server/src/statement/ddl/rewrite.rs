@@ -11,7 +11,7 @@ use freshet_meta::{Division, KeyChange, NewForm, Planned, Privilege, SchemaChang
 use freshet_query::evaluation::Losses;
 use freshet_query::parser::{Clauses, TableName};
 use freshet_schema::convert::Source;
-use freshet_schema::{ColumnType, OnBad, Rules, Table};
+use freshet_schema::{ColumnType, Rules, Table};
 
 use super::written::spec_of;
 use super::{checked, dated, warn};
@@ -78,7 +78,7 @@ pub async fn run(session: &mut Session, table: &TableName, id: TableId, it: Heav
     let catalog = engine.catalog();
     let before = Arc::clone(catalog.require(id)?);
     session.check_sees_all(&before, Privilege::Alter, checked::ALL_ROWS)?;
-    let rules = Rules { on_bad: OnBad::Refuse, zone: session.settings.zone() };
+    let rules = Rules { zone: session.settings.zone(), ..Rules::default() };
     let now = engine.clock().wall_micros();
     let shared = Arc::clone(&session.shared);
     let losses = session.settings.losses(before.form);

@@ -3,7 +3,7 @@
 use freshet_base::{ErrorCode, Result};
 use freshet_ingest::decode::fields::FieldRow;
 use freshet_ingest::decode::{Fault, InsertPlan, RowEncoder};
-use freshet_schema::value::put_zero;
+use freshet_schema::value::put_implicit;
 use freshet_schema::{Literal, OnBad, Put, Rules};
 
 use crate::statement::cells::{line_of, put};
@@ -78,7 +78,7 @@ fn put_null(
     };
     tell(encoder, ErrorCode::NullToNotNull, rules, message)?;
     Ok(encoder.put(Literal::Null, |column, _, out| {
-        put_zero(column.ty, out);
+        put_implicit(column.ty, out);
         Ok(Put::Value)
     }))
 }
