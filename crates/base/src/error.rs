@@ -313,6 +313,8 @@ codes! {
     PartitionsApart = 1519 "HY000" 400;
     /// REORGANIZE PARTITION into another range.
     PartitionsElsewhere = 1520 "HY000" 400;
+    /// A literal that is compared with a date, and is none.
+    NoDate = 1525 "HY000" 400;
     NoPartition = 1526 "HY000" 400;
     NoSuchEvent = 1539 "HY000" 404;
     /// NULL as a bound of a range.

@@ -53,6 +53,7 @@ pub mod variance;
 pub mod vector;
 pub mod whole;
 pub mod wrapping_sum;
+mod written_dates;
 pub mod zero_dates;
 
 use std::collections::HashMap;

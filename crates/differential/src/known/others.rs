@@ -359,6 +359,7 @@ pub const KNOWN: &[Known] = &[
     known(OursFails, "*SELECT *SELECT *", ["error 1235*subqueries that depend*", "*"], SUBQUERY),
     known(OursFails, "*SELECT *SELECT *", ["error 1111*", "*"], SUBQUERY),
     known(OursFails, "*SELECT *SELECT *", ["error 1054*'field list'", "*"], SUBQUERY),
+    known(OursFails, "*", ["error 1525*", "*"], NO_DATES),
     known(OursFails, "SELECT *VAR_SAMP(double)*", ["error 1690*", "[Double]*"], INFINITE),
     known(TheirsFails, "SELECT (uint - date) AS c0", ["[UInt]*", "error 1690*"], UNSIGNED_DATES),
     known(

@@ -80,4 +80,6 @@ pub const FLOAT_TEXTS: &str = "not done: the text of a number that is cast to FL
 pub const UNIX_BEFORE_1970: &str = "UNIX_TIMESTAMP before 1970 is 0 in MySQL, NULL in MariaDB";
 pub const NO_MATCH: &str =
     "REGEXP_SUBSTR without a match is NULL in MySQL, an empty text in MariaDB";
+pub const NO_DATES: &str =
+    "MySQL refuses a literal that is no date beside a date; in MariaDB it is NULL, with a warning";
 pub const TIME_SECONDS: &str = "TIME_TO_SEC is an integer in MySQL, a DECIMAL in MariaDB";

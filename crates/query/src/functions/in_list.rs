@@ -7,8 +7,8 @@ use datafusion::logical_expr::{Expr, lit, when};
 
 use super::in_set;
 use super::once::{is_long, once, shared};
-use super::operators::{Operand, TypedExpr, comparable};
-use super::types::{common_of, converted, exact_digits};
+use super::operators::comparable;
+use super::types::{Operand, TypedExpr, common_of, converted, exact_digits};
 use crate::convert::is_text;
 use crate::interrupt;
 

@@ -11,13 +11,15 @@ use super::meaning::{DIGITS_MAX, digits, hides_digits, is_json, showing};
 use super::number::CLOCK_DIGITS;
 use super::once::is_long;
 use super::types::{
-    TEMPORAL_NUMBER, common, converted, exact_digits, integer_digits, is_clock, is_decimal, truth,
+    Operand, TEMPORAL_NUMBER, TypedExpr, common, converted, exact_digits, integer_digits, is_clock,
+    is_decimal, is_temporal, truth,
 };
 use super::whole::{hidden, with_short_name};
-use super::{in_set, nested};
+use super::written_dates::{date_literal, temporal_operand};
+use super::{in_set, nested, written_dates};
 use crate::coercibility::{Derived, Strength};
 use crate::convert::{self, DATETIME, is_binary, is_text};
-use crate::temporal::{self, DAY};
+use crate::temporal;
 use crate::{interrupt, labels, losses, sketches};
 
 /// Plans binary operators with MySQL's semantics.
@@ -57,6 +59,7 @@ impl ExprPlanner for MySqlOperators {
         }
         let fields = (left.to_field(schema)?.1, right.to_field(schema)?.1);
         let types = (fields.0.data_type(), fields.1.data_type());
+        written_dates::check(&op, (&left, types.0), (&right, types.1))?;
         let hides = hides_digits(&fields.0) || hides_digits(&fields.1);
         Ok(match planned(&op, ((left, types.0), (right, types.1)), hides) {
             Ok(expr) if is_condition(&op) => PlannerResult::Planned(expr),
@@ -139,9 +142,6 @@ fn with_json(expr: RawBinaryExpr, on_left: bool, other: &DataType) -> RawBinaryE
     RawBinaryExpr { op, left, right }
 }
 
-/// An expression and its type.
-pub type Operand<'a> = (Expr, &'a DataType);
-
 /// Maximum scale of a product computed by DataFusion.
 const PRODUCT_SCALE_MAX: i8 = 30;
 
@@ -191,13 +191,6 @@ fn quotient(name: &str, left: Operand<'_>, right: Operand<'_>) -> Expr {
 fn bits(name: &str, left: Operand<'_>, right: Operand<'_>) -> Expr {
     super::call(name, vec![left.0, right.0])
 }
-
-fn is_temporal(ty: &DataType) -> bool {
-    matches!(ty, DataType::Date32 | DataType::Timestamp(_, _))
-}
-
-/// An expression and its type.
-pub type TypedExpr = (Expr, DataType);
 
 /// `left op right`: text is compared to numbers as a double and to dates as a date.
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
@@ -375,29 +368,6 @@ fn date_and_number(date: Operand<'_>, number: Operand<'_>) -> (TypedExpr, TypedE
         _ => to(date, &TEMPORAL_NUMBER),
     };
     exact_operands((date, &ty), number)
-}
-
-/// A literal to compare to a date, converted to its type where possible, so that the column needs
-/// no conversion.
-fn date_literal(micros: Option<i64>, with: &DataType) -> TypedExpr {
-    match micros {
-        Some(micros) if *with == DataType::Date32 && micros % DAY == 0 => {
-            (lit(ScalarValue::Date32(Some(temporal::days(micros)))), DataType::Date32)
-        }
-        micros => (lit(ScalarValue::TimestampMicrosecond(micros, None)), DATETIME),
-    }
-}
-
-/// An operand of a comparison with a date: literals are converted while planning, so that the
-/// column needs no conversion and can be used for pruning.
-fn temporal_operand(operand: Operand<'_>, with: &DataType) -> TypedExpr {
-    if let Expr::Literal(value, _) = &operand.0
-        && let Some(Some(text)) = value.try_as_str()
-        && losses::may_fold(|| temporal::is_whole_datetime(text))
-    {
-        return date_literal(temporal::parse_datetime(text), with);
-    }
-    to(operand, &DATETIME)
 }
 
 /// An operand of a comparison of text to a number.

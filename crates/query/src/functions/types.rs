@@ -7,6 +7,12 @@ use datafusion::logical_expr::{Expr, cast, lit};
 
 use crate::convert::{self, is_binary, is_text};
 
+/// An expression and its type.
+pub type Operand<'a> = (Expr, &'a DataType);
+
+/// An expression and the type that it was given.
+pub type TypedExpr = (Expr, DataType);
+
 /// The type of a date and time as a number with all its digits.
 pub const TEMPORAL_NUMBER: DataType = DataType::Decimal128(20, 6);
 
@@ -50,6 +56,11 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
         (a, b) if integer_digits(a).is_some() && integer_digits(b).is_some() => Int64,
         _ => DataType::Utf8View,
     }
+}
+
+/// Whether a type has a date, with or without a time of day.
+pub fn is_temporal(ty: &DataType) -> bool {
+    matches!(ty, DataType::Date32 | DataType::Timestamp(_, _))
 }
 
 /// Whether a type has a time of day, with or without a date.
