@@ -271,11 +271,11 @@ fn fraction(digits: &[u8]) -> u32 {
     })
 }
 
-/// Whether microseconds since 1970 are in years 0 to 9999, MySQL's range.
+/// Whether microseconds since 1970 are in years 0 to 9999, MySQL's range, or the zero date.
 pub fn is_time(micros: i64) -> bool {
     const FIRST: i64 = -719_528 * DAY;
     const END: i64 = 2_932_897 * DAY;
-    (FIRST..END).contains(&micros)
+    is_zero(micros) || (FIRST..END).contains(&micros)
 }
 
 /// The date of a date and time, in days since 1970.
@@ -511,6 +511,7 @@ mod tests {
         assert_eq!(weekday(0), 3, "1970-01-01 was a Thursday");
         let day = |year, month, day| i64::from(days_of(year, month, day).unwrap()) * DAY;
         assert!(is_time(day(0, 1, 1)) && is_time(day(9999, 12, 31) + DAY - 1));
+        assert!(is_time(day(0, 1, 1) - DAY) && !is_time(day(0, 1, 1) - DAY - 1));
         assert!(!is_time(day(0, 1, 1) - 1) && !is_time(day(9999, 12, 31) + DAY));
     }
 }
