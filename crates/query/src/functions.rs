@@ -4,6 +4,7 @@ pub mod amounts;
 mod bounded;
 pub mod clock;
 pub mod collate;
+pub mod column_default;
 pub mod convert_charset;
 pub mod crypt;
 pub mod date;
@@ -126,6 +127,7 @@ fn ours() -> impl Iterator<Item = ScalarUDF> {
         clock::all(),
         date_format::all(),
         zero_dates::all(),
+        column_default::all(),
         json::all(),
         json_table::all(),
         group_concat::all(),

@@ -28,7 +28,7 @@ use crate::beginnings;
 use crate::coercibility::Derived;
 use crate::convert;
 use crate::error::external;
-use crate::functions::meaning;
+use crate::functions::{column_default, meaning};
 use crate::indexes::{AskedIndexes, IndexUse, labelled, weighed};
 use crate::origin::ColumnOrigin;
 use crate::partitions;
@@ -354,6 +354,7 @@ fn planned_schema(database: &str, snapshot: &TableSnapshot, shown: &[Column]) ->
         if let Some(derived) = Derived::stored(column) {
             metadata.insert(Derived::KEY.to_owned(), derived.encode());
         }
+        column_default::say(column, &mut metadata);
         Field::new(column.name.to_lowercase(), ty, column.nullable).with_metadata(metadata)
     });
     let mut fields = fields.collect::<Vec<_>>();

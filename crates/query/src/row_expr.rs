@@ -19,6 +19,7 @@ use crate::coercibility::Derived;
 use crate::convert;
 use crate::engine::{PlanRequest, QueryEngine, StatementContext, size_of};
 use crate::evaluation::Losses;
+use crate::functions::column_default;
 use crate::mapping::{Depends, Mapping, of_row};
 use crate::origin::ColumnOrigin;
 use crate::parser::load_condition;
@@ -218,6 +219,7 @@ fn numbered(alone: &TableSchema) -> SchemaRef {
         if let Some(derived) = Derived::stored(column) {
             metadata.insert(Derived::KEY.to_owned(), derived.encode());
         }
+        column_default::say(column, &mut metadata);
         let ty = match column.ty {
             ty if ty.is_nested() => nested::query_type(column),
             ty if ty.sketch().is_some() => convert::SKETCH,

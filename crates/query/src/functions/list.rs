@@ -330,6 +330,7 @@ const SESSION: &[Callable] = &[
     ("current_role", 0, 0),
     ("current_user", 0, 0),
     ("database", 0, 0),
+    ("default", 1, 1),
     ("found_rows", 0, 0),
     ("get_lock", 2, 2),
     ("is_free_lock", 1, 1),

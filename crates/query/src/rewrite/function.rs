@@ -11,6 +11,7 @@ use super::interval::{extracted, moved, unit_name};
 use super::values::{as_text, binary, call, case, int, null, number, take, text};
 use crate::convert;
 use crate::functions::collate::{CHARSET_OF, COERCIBILITY_OF, COLLATION_OF, WEIGHTS_OF};
+use crate::functions::column_default::DEFAULT_OF;
 use crate::functions::math::SEEDED;
 use crate::functions::meaning::digits_of_text;
 use crate::functions::misc::NOTE_INSERT_ID;
@@ -171,7 +172,7 @@ const PASSWORD_RULES: [&str; 4] = [
 ];
 
 /// Functions that are replaced by another one, or called with other arguments.
-const CHANGED: [Changed; 48] = [
+const CHANGED: [Changed; 49] = [
     ("char", (1, MANY), char_of),
     (BYTES_OF_CODES, (1, MANY), codes_of),
     ("charset", (1, 1), |_, args| Ok(call(CHARSET_OF, args))),
@@ -211,6 +212,7 @@ const CHANGED: [Changed; 48] = [
     ("array_contains", (2, 2), |_, args| Ok(call("array_has", args))),
     ("array_position", (2, 2), array_position),
     ("benchmark", (2, 2), |_, args| Ok(call("mysql_benchmark", args))),
+    ("default", (1, 1), default_of),
     ("name_const", (2, 2), |_, mut args| Ok(args.remove(1))),
     ("last_insert_id", (1, 1), |_, args| Ok(call(NOTE_INSERT_ID, args))),
     ("sleep", (1, 1), acts),
@@ -240,6 +242,17 @@ const OF_BYTES: [&str; 10] = [
 fn acts(name: &str, _: Vec<Expr>) -> Result<Expr> {
     let name = name.to_uppercase();
     bail!(NotSupported, "This version of Freshet doesn't yet support '{name} inside a query'")
+}
+
+/// `DEFAULT(column)`, which has no other argument.
+fn default_of(_: &str, args: Vec<Expr>) -> Result<Expr> {
+    match &args[..] {
+        [Expr::Identifier(_) | Expr::CompoundIdentifier(_)] => Ok(call(DEFAULT_OF, args)),
+        _ => bail!(
+            Syntax,
+            "You have an error in your SQL syntax; DEFAULT() is of a column of a table"
+        ),
+    }
 }
 
 /// What has several columns stands in LATERAL VIEW alone.
