@@ -16,7 +16,7 @@ use super::types::{
 };
 use super::whole::{hidden, with_short_name};
 use super::written_dates::{date_literal, temporal_operand};
-use super::{in_set, nested, written_dates};
+use super::{in_set, nested, written_dates, written_years};
 use crate::coercibility::{Derived, Strength};
 use crate::convert::{self, DATETIME, is_binary, is_text};
 use crate::temporal;
@@ -47,7 +47,8 @@ impl ExprPlanner for MySqlOperators {
             return nested::compared(expr, (left.data_type(), right.data_type()));
         }
         let RawBinaryExpr { op, left, right } = expr;
-        let (mut left, mut right) = labels::operands(&op, (left, right), schema)?;
+        let operands = labels::operands(&op, (left, right), schema)?;
+        let (mut left, mut right) = written_years::full(&op, operands, schema);
         if is_arithmetic(&op) {
             let number = |expr| as_exact_number(expr, schema, op == BinaryOperator::Divide);
             (left, right) = (number(left)?, number(right)?);
