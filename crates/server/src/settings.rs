@@ -162,14 +162,7 @@ impl Settings {
         let mode = sql_mode(has);
         let SqlMode { ansi_quotes, no_backslash_escapes, .. } = mode;
         let zone = variables::zone_of(text("time_zone"));
-        let zero_dates = match has("NO_ZERO_DATE") {
-            true => ZeroDates::Bad,
-            false => ZeroDates::Taken,
-        };
-        let rules = |strict, lax| {
-            let on_bad = if strict { OnBad::Refuse } else { lax };
-            Rules { on_bad, zone, zero_dates }
-        };
+        let rules = |strict, lax| conversion(strict, lax, zone, has("NO_ZERO_DATE"));
         let strict = has("STRICT_TRANS_TABLES") || has("STRICT_ALL_TABLES");
         let seconds = |name: &str| Duration::from_secs(number(name));
         let limit =
@@ -302,6 +295,12 @@ fn freshness(name: &str) -> Freshness {
 fn batch_policy(split: bool, number: impl Fn(&str) -> u64) -> BatchPolicy {
     let rows = usize::try_from(number("batch_insert_chunk_size")).unwrap_or(usize::MAX);
     BatchPolicy { split, from_kib: number("max_batch_insert_sql_length"), rows }
+}
+
+fn conversion(strict: bool, lax: OnBad, zone: Zone, no_zero_date: bool) -> Rules {
+    let on_bad = if strict { OnBad::Refuse } else { lax };
+    let zero_dates = if no_zero_date { ZeroDates::Bad } else { ZeroDates::Taken };
+    Rules { on_bad, zone, zero_dates }
 }
 
 fn id_rules(number: impl Fn(&str) -> u64, zero_is_value: bool) -> IdRules {

@@ -62,7 +62,8 @@ impl FunctionImpl for DefaultOf {
             None => Err(external(err!(NoDefault, "Field '{column}' doesn't have a default value"))),
             Some(said) if said == COMPUTED => Err(external(err!(
                 NotSupported,
-                "DEFAULT({column}) is not supported: its default is computed; write what it computes"
+                "DEFAULT({column}) is not supported: its default is computed; write what it \
+                 computes"
             ))),
             Some(_) => Ok(field.as_ref().clone().with_nullable(true)),
         }

@@ -89,8 +89,8 @@ fn check_zero_date(
         {
             bail!(
                 InvalidDefault,
-                "Invalid default value for '{name}': sql_mode has NO_ZERO_DATE, with which '{text}' \
-                 is no {ty}"
+                "Invalid default value for '{name}': sql_mode has NO_ZERO_DATE, with which \
+                 '{text}' is no {ty}"
             )
         }
         _ => Ok(()),
