@@ -32,6 +32,7 @@ use crate::error::mapped;
 use crate::evaluation::{Bounds, Evaluation, Losses, Memory, Warnings};
 use crate::explain::Operator;
 use crate::folding::folded;
+use crate::found_by_null;
 use crate::functions::operators::MySqlOperators;
 use crate::grouping;
 use crate::interrupt::Cancellation;
@@ -277,7 +278,8 @@ impl Planner {
             check_tables(&logical, session.limits.tables)?;
         }
         let logical = lateral::unnested(logical).and_then(by_row::placed).map_err(mapped)?;
-        let logical = labels::numbered(logical).and_then(grouping::as_shown);
+        let logical = labels::numbered(logical).and_then(found_by_null::zero_dates);
+        let logical = logical.and_then(grouping::as_shown);
         let logical = logical.and_then(rollup::ordered).and_then(unordered::checked);
         let logical = logical.map_err(mapped)?;
         let mut columns = result::columns(logical.schema(), &rewritten.names);

@@ -42,6 +42,7 @@ pub mod explain;
 pub mod field_values;
 mod folding;
 pub mod format;
+mod found_by_null;
 pub mod functions;
 mod group_pool;
 mod grouping;

@@ -377,6 +377,8 @@ mod tests {
         let before = datetime(-1);
         assert_eq!((before.date.year, before.date.month, before.date.day), (1969, 12, 31));
         assert_eq!((before.hour, before.second, before.micros), (23, 59, 999_999));
+        let zero = datetime(freshet_schema::row::ZERO_MICROS);
+        assert_eq!((zero, date(freshet_schema::row::ZERO_DAY)), Default::default());
         let late = time(-(25 * 3600 * SECOND + 1));
         assert_eq!((late.negative, late.days, late.hour, late.micros), (true, 1, 1, 1));
     }
