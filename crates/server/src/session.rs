@@ -440,7 +440,8 @@ impl Session {
         let collation = self.client.collation;
         if let (Some(charset), Some(name)) = (collation.charset(), collation.name()) {
             let values = &mut self.variables;
-            for variable in ["character_set_client", "character_set_connection"] {
+            let own = ["character_set_client", "character_set_connection", "character_set_results"];
+            for variable in own {
                 let id = variables::find(variable).expect("a variable of the registry");
                 id.put(values, Value::Text(charset.to_owned()));
             }

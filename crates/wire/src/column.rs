@@ -1,7 +1,10 @@
 //! Column definitions of result sets and prepared statements.
 
 use crate::cursor::{Cursor, utf8};
+use freshet_base::Charset;
+
 use crate::encode::{put_lenenc, put_lenenc_bytes};
+use crate::writer::converted;
 use crate::{Collation, ColumnFlags, ColumnType, Error, Result};
 
 /// The length of the part of a definition that has a fixed size.
@@ -51,11 +54,15 @@ impl<'a> ColumnDefinition<'a> {
         Self { flags: ColumnFlags::BINARY, ..ColumnDefinition::new("?", ColumnType::VarString) }
     }
 
-    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+    /// Appends it, with its names in this character set.
+    pub(crate) fn put(&self, out: &mut Vec<u8>, charset: Option<Charset>) {
         put_lenenc_bytes(out, b"def");
         let names = [self.schema, self.table, self.table_original, self.name, self.name_original];
         for name in names {
-            put_lenenc_bytes(out, name.as_bytes());
+            match charset {
+                None => put_lenenc_bytes(out, name.as_bytes()),
+                Some(charset) => put_lenenc_bytes(out, &converted(name.as_bytes(), charset)),
+            }
         }
         put_lenenc(out, FIXED_BYTES);
         out.extend_from_slice(&self.collation.0.to_le_bytes());

@@ -1,6 +1,6 @@
 //! Result sets and prepare replies: the packets before the rows.
 
-use crate::encode::{put_lenenc, put_lenenc_bytes};
+use crate::encode::put_lenenc;
 use crate::response::OK_HEADER;
 use crate::{BinaryRow, Capabilities, ColumnDefinition, PacketWriter, StatusFlags, TextRow};
 
@@ -35,8 +35,9 @@ impl PacketWriter {
     fn column_definitions(&mut self, columns: &[ColumnDefinition<'_>]) {
         assert!(!columns.is_empty(), "a result set has at least one column");
         self.packet(|out| put_lenenc(out, columns.len() as u64));
+        let charset = self.charset();
         for column in columns {
-            self.packet(|out| column.put(out));
+            self.packet(|out| column.put(out, charset));
         }
     }
 
@@ -46,14 +47,15 @@ impl PacketWriter {
         fields: impl IntoIterator<Item = (ColumnDefinition<'a>, Option<&'a str>)>,
         status: StatusFlags,
     ) {
+        let charset = self.charset();
         for (column, default) in fields {
-            self.packet(|out| {
-                column.put(out);
-                match default {
-                    Some(text) => put_lenenc_bytes(out, text.as_bytes()),
-                    None => out.push(crate::row::TEXT_NULL),
-                }
-            });
+            let mut packet = self.frame();
+            column.put(packet.payload(), charset);
+            match default {
+                Some(text) => packet.put_text(text.as_bytes()),
+                None => packet.payload().push(crate::row::TEXT_NULL),
+            }
+            packet.finish();
         }
         self.result_end(status, 0);
     }
@@ -71,11 +73,12 @@ impl PacketWriter {
         });
         let parameter = ColumnDefinition::parameter();
         for _ in 0..prepared.parameters {
-            self.packet(|out| parameter.put(out));
+            self.packet(|out| parameter.put(out, None));
         }
         self.end_of_definitions(prepared.parameters, prepared.status);
+        let charset = self.charset();
         for column in prepared.columns {
-            self.packet(|out| column.put(out));
+            self.packet(|out| column.put(out, charset));
         }
         self.end_of_definitions(columns, prepared.status);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use freshet_base::{Error, Result};
+use freshet_base::{Charset, Error, Result};
 use freshet_query::parser::CommandKind;
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
@@ -52,6 +52,44 @@ pub struct Dispatcher<'a> {
 impl Dispatcher<'_> {
     /// Answers a command, or returns what is left to do.
     pub async fn answer(&mut self, command: Command<'_>) -> Next {
+        let charsets = self.session.settings.charsets;
+        self.writer.set_charset(charsets.results);
+        match charsets.client {
+            None => self.answer_utf8(command).await,
+            Some(charset) => Box::pin(self.answer_in(charset, command)).await,
+        }
+    }
+
+    /// The same for a client with another character set than UTF-8.
+    async fn answer_in(&mut self, charset: Charset, command: Command<'_>) -> Next {
+        let dialect = self.session.settings.dialect;
+        let failed = match command {
+            Command::Query(sql) => match text::decoded(sql, charset, dialect) {
+                Ok(sql) => return self.answer_utf8(Command::Query(sql.as_bytes())).await,
+                Err(error) => error,
+            },
+            Command::Prepare(sql) => match text::decoded(sql, charset, dialect) {
+                Ok(sql) => return self.answer_utf8(Command::Prepare(sql.as_bytes())).await,
+                Err(error) => error,
+            },
+            Command::Execute(execute) => {
+                let statement = self.statements.get(execute.statement_id, "mysqld_stmt_execute");
+                match statement.and_then(|statement| statement.decoded(&execute, charset)) {
+                    Ok(decoded) => {
+                        let execute = decoded.execute(&execute);
+                        return self.answer_utf8(Command::Execute(execute)).await;
+                    }
+                    Err(error) => error,
+                }
+            }
+            other => return self.answer_utf8(other).await,
+        };
+        self.session.diagnostics.clear();
+        self.failed(&failed);
+        Next::Answered
+    }
+
+    async fn answer_utf8(&mut self, command: Command<'_>) -> Next {
         if self.session.is_restricted()
             && let Err(error) = self.check_options(&command)
         {
@@ -66,10 +104,18 @@ impl Dispatcher<'_> {
             Command::Query(sql) => return self.query(sql).await,
             Command::Prepare(sql) => return self.prepare(sql),
             Command::Quit => return Next::Quit,
-            Command::ChangeUser(user) => return Next::ChangeUser(login::NewUser::of(&user)),
+            Command::ChangeUser(user) => match login::NewUser::of(&user) {
+                Ok(user) => return Next::ChangeUser(user),
+                Err(error) => self.failed(&error),
+            },
             Command::FieldList { table, pattern } => {
-                let (table, pattern) = (table.to_owned(), pattern.to_owned());
-                return Next::Run(Request::FieldList { table, pattern });
+                let names = self.name(table).and_then(|table| Ok((table, self.name(pattern)?)));
+                match names {
+                    Ok((table, pattern)) => {
+                        return Next::Run(Request::FieldList { table, pattern });
+                    }
+                    Err(error) => self.failed(&error),
+                }
             }
             Command::CloseStatement(id) => self.statements.close(id),
             Command::SendLongData { statement_id, parameter, data } => {
@@ -82,7 +128,8 @@ impl Dispatcher<'_> {
             }
             Command::Ping => self.ok(),
             Command::InitDb(name) => {
-                let used = self.session.move_to_database(name);
+                let name = self.name(name);
+                let used = name.and_then(|name| self.session.move_to_database(&name));
                 self.done(used);
             }
             Command::ResetStatement(id) => {
@@ -136,6 +183,11 @@ impl Dispatcher<'_> {
             | Command::Statistics => return Ok(()),
         }
         self.session.count_query()
+    }
+
+    /// A name in the character set of the client.
+    fn name(&self, bytes: &[u8]) -> Result<String> {
+        text::name(bytes, self.session.settings.charsets.client)
     }
 
     fn count(&self, kind: CommandKind) {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Error, ErrorCode, Result, bail, err};
+use freshet_base::{Charset, Error, ErrorCode, Result, bail, err};
 use freshet_meta::Account;
 use freshet_wire::auth::{AuthPlugin, Credential, Scramble};
 use freshet_wire::handshake::{Greeting, HandshakeResponse, LoginRequest};
@@ -15,6 +15,7 @@ use tokio::io::AsyncReadExt;
 use crate::Shared;
 use crate::auth::{self, Exchange, LoginAttempt};
 use crate::mysql::socket::{End, send};
+use crate::mysql::text;
 use crate::process::Registration;
 use crate::session::{Client, Session};
 use crate::slots::ConnectionSlot;
@@ -135,25 +136,33 @@ pub async fn greet(
         )));
     }
     channel.writer.set_capabilities(request.hello.capabilities & OFFERED);
-    let claim = LoginClaim { user: request.user, peer, plugin: request.plugin };
+    let charset = charset_of(request.hello.collation);
+    channel.writer.set_charset(charset);
+    let user = text::name(request.user, charset)?;
+    let claim = LoginClaim { user: &user, peer, plugin: request.plugin };
     let account =
         authenticate(&mut channel, shared, &claim, scramble, Some(request.auth_response)).await?;
     shared.seat(slot, &account)?;
-    open_session(&channel, shared, registration, peer, account, &request)
+    open_session(&channel, shared, registration, (peer, user), account, &request)
+}
+
+/// The character set of a client by its collation; `None` for UTF-8.
+fn charset_of(collation: Collation) -> Option<Charset> {
+    collation.charset().and_then(Charset::of_client)
 }
 
 fn open_session(
     channel: &Channel<'_>,
     shared: &Arc<Shared>,
     registration: &Registration,
-    peer: IpAddr,
+    (peer, user): (IpAddr, String),
     account: Account,
     request: &LoginRequest<'_>,
 ) -> std::result::Result<Box<Session>, Refused> {
     let client = Client {
         account,
         roles: Arc::from([]),
-        user: request.user.to_owned(),
+        user,
         peer,
         capabilities: channel.writer.capabilities(),
         tls: channel.socket.tls_info(),
@@ -168,7 +177,7 @@ fn open_session(
     let mut session = Box::new(Session::new(Arc::clone(shared), process, client));
     check_expired(&session)?;
     if let Some(database) = request.database {
-        session.use_database(database)?;
+        session.use_database(&text::name(database, charset_of(request.hello.collation))?)?;
     }
     Ok(session)
 }
@@ -264,14 +273,18 @@ pub struct NewUser {
 
 impl NewUser {
     /// Copies the parameters out of the packet.
-    pub fn of(command: &ChangeUser<'_>) -> Self {
-        Self {
-            user: command.user.to_owned(),
-            database: command.database.map(str::to_owned),
+    ///
+    /// # Errors
+    /// 1300 for names that are no text.
+    pub fn of(command: &ChangeUser<'_>) -> Result<Self> {
+        let charset = command.collation.and_then(charset_of);
+        Ok(Self {
+            user: text::name(command.user, charset)?,
+            database: command.database.map(|name| text::name(name, charset)).transpose()?,
             plugin: command.plugin.map(str::to_owned),
             collation: command.collation,
             attributes: command.attributes.iter().collect(),
-        }
+        })
     }
 }
 
