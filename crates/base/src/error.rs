@@ -401,6 +401,10 @@ codes! {
     RoleLoop = 3527 "HY000" 400;
     /// A role that the account does not have.
     RoleNotGranted = 3530 "HY000" 403;
+    /// FOR UPDATE OF of a table that the query does not read.
+    UnresolvedLock = 3568 "HY000" 400;
+    /// FOR UPDATE OF that names a table twice.
+    DuplicateLock = 3569 "HY000" 400;
     /// A lock that another transaction holds, of a statement that does not wait.
     LockNoWait = 3572 "HY000" 409;
     /// OVER names a window that WINDOW does not define.

@@ -181,14 +181,19 @@ impl Lock {
         self.holders().any(|holder| holder == owner)
     }
 
-    /// Whether `owner` may hold it so at once, beside those that hold it. Nobody who shares it
-    /// passes by those that wait for it.
+    /// Whether `owner` may hold it beside those that hold it.
     fn admits(&self, owner: u64, hold: Hold) -> bool {
         match (self.is_held_by(owner), hold) {
             (true, Hold::Shared) => true,
             (true, Hold::Alone) => self.sharers.is_empty(),
             (false, hold) => hold == Hold::Shared && self.hold == Hold::Shared,
         }
+    }
+
+    /// Whether `owner` would get it so at once. Nobody who shares it passes by those that wait for
+    /// it.
+    fn lets_in(&self, owner: u64, hold: Hold) -> bool {
+        (self.is_held_by(owner) || self.waiters.is_empty()) && self.admits(owner, hold)
     }
 
     /// Lets `owner` hold it, which may; whether it did not before.
@@ -332,6 +337,14 @@ impl LockOwner {
         Ok(self.take(&mut inner, hold, of, value)?.is_none())
     }
 
+    /// The values in the key of a table with this number that it would have to wait for.
+    pub fn taken(&self, hold: Hold, of: (TableId, usize)) -> Vec<Box<[u8]>> {
+        let inner = self.all.inner.lock();
+        let of_table = inner.locks.iter().filter(|lock| (lock.key.table, lock.key.number) == of);
+        let taken = of_table.filter(|lock| !lock.lets_in(self.id, hold));
+        taken.map(|lock| Box::from(&*lock.key.value)).collect()
+    }
+
     /// Locks a value that it may hold so; otherwise returns the key that others hold.
     fn take(
         &self,
@@ -346,11 +359,10 @@ impl LockOwner {
         let key = match inner.locks.entry(hash, is_it, |lock| lock.key.hash) {
             Entry::Occupied(mut lock) => {
                 let lock = lock.get_mut();
-                let is_own = lock.is_held_by(self.id);
-                let is_next = is_own || lock.waiters.is_empty();
-                if !is_next || !lock.admits(self.id, hold) {
+                if !lock.lets_in(self.id, hold) {
                     return Ok(Some(lock.key.clone()));
                 }
+                let is_own = lock.is_held_by(self.id);
                 if !is_own && held.len() >= LOCKS_MAX {
                     return Err(too_many());
                 }

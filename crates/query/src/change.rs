@@ -4,6 +4,7 @@
 //! computes new values over their current rows ([`Change::computed`]), which stand in place of the
 //! table and have [`ROW`] as one more column.
 
+mod locking;
 mod looks;
 mod order;
 
@@ -13,11 +14,12 @@ use std::sync::Arc;
 use freshet_base::{Error, Result, bail, err};
 use freshet_schema::ROW_ID;
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, LimitClause,
-    LockType, NonBlock, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind, Query, SelectItem,
-    SetExpr, TableAlias, TableFactor, TableWithJoins, Value, With,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LimitClause, ObjectNamePart,
+    OrderBy, OrderByExpr, OrderByKind, Query, SelectItem, SetExpr, TableAlias, TableFactor,
+    TableWithJoins, Value, With,
 };
 
+pub use locking::Locking;
 pub use looks::{Columns, Reads};
 pub use order::in_order;
 
@@ -90,60 +92,7 @@ pub(crate) struct Rows {
     pub limit: Option<Expr>,
 }
 
-impl Select {
-    /// Whether it has FOR UPDATE or FOR SHARE.
-    pub fn locks(&self) -> bool {
-        !self.0.locks.is_empty()
-    }
-
-    /// Whether all that it has is FOR SHARE.
-    pub fn is_shared(&self) -> bool {
-        self.0.locks.iter().all(|lock| lock.lock_type == LockType::Share)
-    }
-}
-
 impl Change {
-    /// The locking of rows by a SELECT .. FOR UPDATE or FOR SHARE.
-    ///
-    /// # Errors
-    /// `NotSupported` for what is not a query of rows of one table.
-    pub fn locking(select: &Select) -> Result<Self> {
-        let query = &select.0;
-        let wait = match query.locks.iter().find_map(|lock| lock.nonblock) {
-            None => LockWait::Wait,
-            Some(NonBlock::Nowait) => LockWait::Fail,
-            Some(NonBlock::SkipLocked) => LockWait::Skip,
-        };
-        let SetExpr::Select(body) = &*query.body else {
-            bail!(NotSupported, "FOR UPDATE is supported for a SELECT of one table alone");
-        };
-        let (Some((target, name)), None) = (single(&body.from), &query.with) else {
-            bail!(NotSupported, "FOR UPDATE is supported for a SELECT of one table alone");
-        };
-        let order = match &query.order_by {
-            Some(OrderBy { kind: OrderByKind::Expressions(order), .. }) => order.clone(),
-            _ => Vec::new(),
-        };
-        // Without OFFSET and groups, rows behind the limit are none of the result.
-        let is_plain = body.distinct.is_none()
-            && body.having.is_none()
-            && matches!(&body.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
-        let limit = match &query.limit_clause {
-            Some(LimitClause::LimitOffset { limit, offset: None, .. }) if is_plain => limit.clone(),
-            _ => None,
-        };
-        let rows = Rows {
-            with: None,
-            from: body.from.clone(),
-            selection: body.selection.clone(),
-            order: if limit.is_some() { order } else { Vec::new() },
-            limit,
-        };
-        let kind = ChangeKind::Lock { wait, is_shared: select.is_shared() };
-        let beside = Vec::new();
-        Ok(Self { kind, target, name, ignores: false, view: None, beside, rows })
-    }
-
     /// The same, whose target is this view.
     #[must_use]
     pub fn through(&self, view: Arc<Through>) -> Self {

@@ -25,6 +25,7 @@ mod items;
 mod kinds;
 mod limits;
 mod load;
+mod locks;
 mod named_partitions;
 mod numbers;
 mod odbc;
@@ -52,7 +53,7 @@ mod tests;
 use freshet_base::{Result, err};
 use freshet_schema::Collation;
 use sqlparser::parser::Parser;
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 pub use admin::CancelLoad;
 pub use alter::{AlterAction, Clauses};
@@ -302,8 +303,10 @@ pub fn parse(sql: &str, mode: SqlMode) -> Result<Vec<Parsed>> {
         let read = marked.as_deref().unwrap_or(read);
         let listed = named_partitions::listed(read);
         let read = listed.as_deref().unwrap_or(read);
-        let locking = for_share(read);
-        let tokens = limits::numbered(locking.as_deref().unwrap_or(read));
+        let locking = locks::for_share(read);
+        let read = locking.as_deref().unwrap_or(read);
+        let each = locks::of_each(read);
+        let tokens = limits::numbered(each.as_deref().unwrap_or(read));
         let parameters = piece.iter().filter(|t| matches!(t.token, Token::Placeholder(_))).count();
         let limits = limits::limits(&tokens);
         let parser = Parser::new(&dialect)
@@ -404,38 +407,6 @@ fn check_reserved(tokens: &[TokenWithSpan], source: &Source<'_>) -> Result<()> {
         before = word;
     }
     Ok(())
-}
-
-/// Writes LOCK IN SHARE MODE at the end as FOR SHARE, which is the same, or leaves it out where no
-/// table is read; `None` if it is not there.
-fn for_share(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
-    let (mut left, mut span) = (tokens, None);
-    for wanted in ["MODE", "SHARE", "IN", "LOCK"] {
-        while let [before @ .., TokenWithSpan { token: Token::Whitespace(_) | Token::EOF, .. }] =
-            left
-        {
-            left = before;
-        }
-        match left {
-            [before @ .., TokenWithSpan { token: Token::Word(word), span: at }]
-                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(wanted) =>
-            {
-                (left, span) = (before, Some(*at));
-            }
-            _ => return None,
-        }
-    }
-    let span = span?;
-    let is_from = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) => word.value.eq_ignore_ascii_case("FROM"),
-        _ => false,
-    };
-    if !left.iter().any(is_from) {
-        return Some(left.to_vec());
-    }
-    let word = |text: &str| TokenWithSpan { token: Token::make_keyword(text), span };
-    let space = TokenWithSpan { token: Token::Whitespace(Whitespace::Space), span };
-    Some([left, &[word("FOR"), space, word("SHARE")]].concat())
 }
 
 fn statement(cursor: &mut Cursor<'_>) -> Result<Statement> {

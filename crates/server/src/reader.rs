@@ -9,7 +9,6 @@ use freshet_meta::{
     Account, Actor, Catalog, ColumnRights, Object, Privilege, View, authorize, authorize_columns,
     column_denied,
 };
-use freshet_query::RecordBatch;
 use freshet_query::change::Change;
 use freshet_query::engine::StatementContext;
 use freshet_query::limits::Limits;
@@ -19,43 +18,22 @@ use freshet_query::syntax::Select;
 use freshet_query::system::SystemTables;
 use freshet_query::tables::{Table, Tables};
 use freshet_query::through::{Through, is_written_through};
-use freshet_schema::{Collation, KeyModel, ROW_ID, TableSchema, Zone};
+use freshet_schema::{Collation, KeyModel, ROW_ID, Zone};
 use freshet_storage::delta::Freshness;
 use freshet_storage::hidden::HiddenKeys;
 use freshet_storage::snapshot::TableSnapshot;
 
+use crate::given::GivenRows;
+use crate::latest::Latest;
 use crate::session::{Client, Counts, Session, TemporaryName};
 use crate::show::system::ServerView;
 use crate::variables::{self, Globals, Values};
 
-/// Rows that a statement reads in place of those of a table.
-pub struct GivenRows {
-    pub table: TableId,
-    /// The columns of the rows.
-    pub schema: Arc<TableSchema>,
-    pub rows: RecordBatch,
-    /// Whether the statement has brought them itself, so that reading them needs no right.
-    pub is_own: bool,
-    /// Whether they stand only where the statement says so, and other mentions of the table read
-    /// the snapshot.
-    pub is_marked: bool,
-    /// Whether they have the columns of a view that the statement writes through. Where they stand
-    /// they are read without a right, which was asked for, and elsewhere the table needs its own.
-    pub of_view: bool,
-    /// The view through which the statement finds and changes them.
-    pub view: Option<Arc<Through>>,
-}
-
-impl GivenRows {
-    /// Rows that stand wherever the statement reads the table, which takes the right to read it.
-    pub fn of(table: TableId, schema: Arc<TableSchema>, rows: RecordBatch) -> Self {
-        Self { table, schema, rows, is_own: false, is_marked: false, of_view: false, view: None }
-    }
-}
-
 /// What one statement reads: variables, one snapshot, and the uncommitted rows of its session.
 pub struct Reader {
     own: Option<OwnRows>,
+    /// The tables that the statement locks, as they are now.
+    latest: Option<Arc<Latest>>,
     /// Rows that stand in place of a table.
     given: Option<GivenRows>,
     /// Database and name of the view that the statement writes through, and so may read as far as
@@ -249,6 +227,7 @@ impl Reader {
             trying: None,
             defining: None,
             own: session.transactions.open().map(|open| open.own_rows().clone()),
+            latest: session.transactions.open().and_then(|open| open.latest().cloned()),
             client: session.client.clone(),
             catalog: engine.catalog(),
             system,
@@ -346,12 +325,16 @@ impl Reader {
         }
         let Some(own) = &self.own else { return Ok(table) };
         own.check_in_memory(id)?;
+        let latest = self.latest.as_deref();
+        let table = latest.map_or(Ok(None), |latest| latest.table(id))?.unwrap_or(table);
         let rows = own.overlay(id, &table.schema);
         // By a sequence column stored rows may stay before its own, which only changes look at.
         let is_upserted = table.table.key_model == KeyModel::Unique
             && (table.schema.sequence.is_none() || own.has_changes_of(id));
         if table.table.key_model == KeyModel::Primary || is_upserted {
-            let hidden = HiddenKeys::new(own.hidden(id), &table.schema);
+            let skipped = latest.map(|latest| latest.skipped(id)).unwrap_or_default();
+            let hidden = own.hidden(id).into_iter().chain(skipped.iter().cloned());
+            let hidden = HiddenKeys::new(hidden, &table.schema);
             return Ok(table.with_overlay(rows).hiding(hidden));
         }
         if rows.is_some() && table.is_keyed() {

@@ -9,6 +9,7 @@ use freshet_ingest::{Engine, OwnRows, Savepoint, Transaction};
 use freshet_meta::{Claim, LABEL_CHARS_MAX};
 use freshet_storage::snapshot::Snapshot;
 
+use crate::latest::Latest;
 use crate::process::Process;
 use crate::settings::Settings;
 
@@ -34,6 +35,8 @@ pub struct OpenTransaction {
     inner: Transaction,
     /// Its snapshot, once it has read under REPEATABLE READ.
     snapshot: Option<Snapshot>,
+    /// What the statement that runs reads of tables that it locks.
+    latest: Option<Arc<Latest>>,
     /// Whether all its reads use one snapshot.
     repeatable_read: bool,
     read_only: bool,
@@ -52,6 +55,11 @@ impl OpenTransaction {
     /// Its snapshot, once it has read under REPEATABLE READ.
     pub fn snapshot(&self) -> Option<&Snapshot> {
         self.snapshot.as_ref()
+    }
+
+    /// What the statement that runs reads of tables that it locks.
+    pub fn latest(&self) -> Option<&Arc<Latest>> {
+        self.latest.as_ref()
     }
 }
 
@@ -202,6 +210,7 @@ impl Transactions {
         self.open = Some(OpenTransaction {
             inner: engine.begin_transaction(claim),
             snapshot: None,
+            latest: None,
             repeatable_read: next.repeatable_read.unwrap_or(settings.repeatable_read),
             read_only: read_only || next.read_only.unwrap_or(settings.read_only),
             implicit: false,
@@ -253,6 +262,13 @@ impl Transactions {
     pub fn unpin(&mut self) {
         if let Some(open) = self.open.as_mut().filter(|open| !open.repeatable_read) {
             open.snapshot = None;
+        }
+    }
+
+    /// Lets the open transaction read these tables as they are now, until it is told otherwise.
+    pub fn read_latest(&mut self, latest: Option<Latest>) {
+        if let Some(open) = &mut self.open {
+            open.latest = latest.map(Arc::new);
         }
     }
 

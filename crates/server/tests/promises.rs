@@ -28,6 +28,8 @@ mod large_transactions;
 mod literals;
 #[path = "promises/loads.rs"]
 mod loads;
+#[path = "promises/locked_joins.rs"]
+mod locked_joins;
 #[path = "promises/model.rs"]
 mod model;
 #[path = "promises/overwrites.rs"]

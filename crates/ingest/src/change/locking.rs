@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use freshet_base::Result;
+use freshet_base::{Lsn, Result};
 use freshet_storage::resolver::KeyedRows;
 
 use super::Change;
 use crate::locks::{Hold, PRIMARY};
+use crate::overtaken::last_of;
 
 impl Change<'_> {
     /// Locks the keys of a table with a UNIQUE KEY, which only statements lock that say so: loads
@@ -20,6 +21,31 @@ impl Change<'_> {
     #[must_use]
     pub fn sharing(self) -> Self {
         Self { hold: Hold::Shared, ..self }
+    }
+
+    /// Locks the keys of these rows without reading them, but for what a COMMIT compares. Returns up
+    /// to where the log has to be read to see what they are now.
+    ///
+    /// # Errors
+    /// Those of [`Self::lock`]; `OutOfRoom`.
+    pub async fn hold(&mut self, rows: &KeyedRows) -> Result<Lsn> {
+        self.check_pass()?;
+        if self.is_unlocked() {
+            self.lock(rows).await?;
+            self.keep_read().await?;
+        } else {
+            let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
+            let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+            owner.hold(self.hold, (self.target.id(), PRIMARY), rows, clock, deadline).await?;
+        }
+        self.seen = self.seen.max(last_of(&self.target.state));
+        Ok(self.seen)
+    }
+
+    /// The keys of the table that others hold so that it would have to wait for them.
+    pub fn taken_keys(&self) -> Vec<Box<[u8]>> {
+        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+        owner.taken(self.hold, (self.target.id(), PRIMARY))
     }
 
     /// Locks the keys of the first of these rows that nobody else holds, `most` at most, and

@@ -156,3 +156,31 @@ fn whatever_owners_do_nobody_holds_beside_one_who_holds_alone() {
         assert_eq!(all.held(), 0, "seed {seed}");
     }
 }
+
+#[test]
+fn taken_is_what_others_hold_or_wait_for() {
+    let all = Arc::new(KeyLocks::default());
+    let [reader, writer, other] = owners(&all);
+    hold(&reader, Hold::Shared, &["a"]).unwrap();
+    hold(&writer, Hold::Alone, &["b"]).unwrap();
+    let taken = |owner: &LockOwner, hold| {
+        let mut taken = owner.taken(hold, OF);
+        taken.sort();
+        taken.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect::<String>()
+    };
+    assert_eq!(
+        (taken(&other, Hold::Alone), taken(&other, Hold::Shared)),
+        ("ab".into(), "b".into())
+    );
+    assert_eq!(
+        (taken(&reader, Hold::Alone), taken(&writer, Hold::Alone)),
+        ("b".into(), "a".into())
+    );
+    assert_eq!(other.taken(Hold::Alone, (TableId(8), PRIMARY)), Vec::<Box<[u8]>>::new());
+    let (clock, a) = (SystemClock::new(), rows(&["a"]));
+    let deadline = Deadline::after(&clock, Duration::from_secs(60));
+    let waits = writer.hold(Hold::Alone, OF, &a, &clock, deadline);
+    let mut waits = std::pin::pin!(waits);
+    assert!(waits.as_mut().now_or_never().is_none());
+    assert_eq!(taken(&other, Hold::Shared), "ab", "nobody passes by who waits");
+}

@@ -24,7 +24,7 @@ pub use columns::{AssignedColumns, NewValues, touched_beside};
 use super::cells::{cells_for, put_cell, row_numbers};
 use super::query;
 use super::sequence::columns::SequenceColumns;
-use crate::reader::GivenRows;
+use crate::given::GivenRows;
 use crate::session::Session;
 
 /// Columns with the values that they get.

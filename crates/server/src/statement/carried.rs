@@ -13,7 +13,7 @@ use freshet_schema::{Column, TableSchema};
 
 use super::result_columns::column_spec;
 use crate::accounts::SessionMemory;
-use crate::reader::GivenRows;
+use crate::given::GivenRows;
 
 /// The carried columns of all rows that a statement inserts, in their order.
 pub struct Carried {

@@ -24,6 +24,8 @@ pub struct Tries {
     patience: Duration,
     until: Deadline,
     count: u64,
+    /// Whether its transaction had read its snapshot before.
+    has_read: bool,
 }
 
 impl Tries {
@@ -31,7 +33,8 @@ impl Tries {
     pub fn begin(session: &Session) -> Self {
         let patience = session.settings.lock_wait;
         let until = Deadline::after(&**session.shared.engine.clock(), patience);
-        Self { told: session.told(), patience, until, count: 0 }
+        let has_read = session.transactions.open().is_some_and(|open| open.snapshot().is_some());
+        Self { told: session.told(), patience, until, count: 0, has_read }
     }
 
     pub fn is_first(&self) -> bool {
@@ -41,10 +44,21 @@ impl Tries {
     /// Notes that a try was overtaken.
     ///
     /// # Errors
-    /// 1213 when it took too long, 1317 and 3024.
+    /// 1213 when it took too long, and at once in a transaction whose snapshot has rows that are not
+    /// there any more, of a table without keys; 1317 and 3024.
     pub async fn again(&mut self, session: &mut Session, target: &LoadTarget) -> Result<()> {
         check_running(session)?;
         self.count += 1;
+        if !self.has_read {
+            session.transactions.forget_snapshot();
+        } else if !target.table().key_model.is_keyed() {
+            bail!(
+                Deadlock,
+                "others changed rows of table '{}' since this transaction began to read; try \
+                 restarting transaction",
+                target.table().name
+            );
+        }
         if self.until.left(&**session.shared.engine.clock()).is_zero() {
             bail!(
                 Deadlock,

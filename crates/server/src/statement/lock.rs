@@ -1,24 +1,25 @@
 //! SELECT .. FOR UPDATE and FOR SHARE (keys.md K6): the keys of the rows are locked until the end
 //! of the transaction, and the query reads what these rows are now.
 
+mod joined;
+mod parts;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use freshet_base::{Error, ErrorCode, Result, err};
-use freshet_ingest::{self as ingest, LoadTarget, OnExisting, OwnRows, WaitLimit};
+use freshet_base::{ErrorCode, Result};
+use freshet_ingest::{self as ingest, LoadTarget, OwnRows};
 use freshet_query::Parameter;
-use freshet_query::change::{Change, ChangeKind, LockWait};
+use freshet_query::change::{Change, LockWait, Locking};
 use freshet_query::syntax::Select;
 use freshet_schema::{ColumnsBuilder, KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
-use super::change::{candidates, resolve};
-use super::changed::refused;
+use self::parts::Part;
 use super::query;
 use crate::accounts::SessionMemory;
-use crate::insert::key_rules;
-use crate::reader::{GivenRows, Reader};
+use crate::given::GivenRows;
+use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
 use crate::session::Session;
 
@@ -32,8 +33,9 @@ const TRIES_MAX: u32 = 10;
 /// of it in a transaction, too: who only reads can do no harm by it, but sees its snapshot.
 ///
 /// # Errors
-/// Those of planning; 1205, 1213 and 3572 for keys that others hold; for FOR UPDATE 1792 in a
-/// read-only transaction, and in any `NotSupported` for joins and tables with an AGGREGATE KEY.
+/// Those of planning; 1205, 1213 and 3572 for keys that others hold; 3568 and 3569 for names behind
+/// OF; for FOR UPDATE 1792 in a read-only transaction, and in any `NotSupported` for a UNION and
+/// tables with an AGGREGATE KEY.
 pub async fn select(
     session: &mut Session,
     query: &Select,
@@ -48,80 +50,72 @@ pub async fn select(
         }
         false => session.transactions.writable(&engine, &session.settings)?.cloned(),
     };
-    if (own.is_none() || query.is_shared()) && !is_lockable(session, query, own.is_some()) {
+    let locking = match Locking::of(query) {
+        Err(error)
+            if error.code() == ErrorCode::NotSupported && (own.is_none() || query.is_shared()) =>
+        {
+            return query::select(session, query, items, parameters).await;
+        }
+        locking => locking?,
+    };
+    // Not while it holds the rows.
+    session.enter_for(query).await?;
+    let parts = parts::of(session, locking.tables, own.is_some())?;
+    if parts.is_empty() {
         return query::select(session, query, items, parameters).await;
     }
+    let locking = (parts, locking.is_single);
     if let Some(own) = own {
-        return within(session, query, items, parameters, own).await;
+        return within(session, (query, items), locking, parameters, own).await;
     }
     session.transactions.begin(&engine, &session.settings, None, false)?;
     let own = session.transactions.open().expect("it was just opened").own_rows().clone();
-    let done = within(session, query, items, parameters, own).await;
+    let done = within(session, (query, items), locking, parameters, own).await;
     session.transactions.roll_back();
     done
-}
-
-/// Whether a query is of rows of a table that have keys, and that the session may lock. In a
-/// transaction also one that is refused only for a while, or for how it skips rows: read plainly,
-/// it would go on as if it held them.
-fn is_lockable(session: &Session, query: &Select, in_transaction: bool) -> bool {
-    let Ok(lock) = Change::locking(query) else { return false };
-    // How many are free is not known where a parameter says how many are wanted.
-    let skips = matches!(lock.kind, ChangeKind::Lock { wait: LockWait::Skip, .. });
-    if skips && !in_transaction && lock.limit().is_err() {
-        return false;
-    }
-    match resolve(session, &lock) {
-        Ok(target) => target.table().key_model.is_keyed(),
-        Err(error) => in_transaction && error.code() == ErrorCode::TableChanged,
-    }
 }
 
 /// Runs the query in a transaction, which holds the rows until its end.
 async fn within(
     session: &mut Session,
-    query: &Select,
-    items: &[String],
+    query: (&Select, &[String]),
+    (parts, is_single): (Vec<Part>, bool),
+    parameters: Vec<Parameter>,
+    own: OwnRows,
+) -> Result<Reply> {
+    match &parts[..] {
+        [part] if is_single && part.knows_limit() => {
+            alone(session, query, part, parameters, own).await
+        }
+        _ => joined::select(session, query, parts, parameters, own).await,
+    }
+}
+
+/// Runs a query of one table.
+async fn alone(
+    session: &mut Session,
+    (query, items): (&Select, &[String]),
+    part: &Part,
     parameters: Vec<Parameter>,
     own: OwnRows,
 ) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
-    // Not while it holds the rows.
-    session.enter_for(query).await?;
-    let lock = Change::locking(query)?;
-    let target = resolve(session, &lock)?;
-    let ChangeKind::Lock { wait, is_shared } = lock.kind else { unreachable!("it locks rows") };
-    let model = target.table().key_model;
-    if model == KeyModel::Aggregate || model == KeyModel::Duplicate && wait == LockWait::Skip {
-        return Err(refused(&lock, &target));
-    }
-    let mut rules = key_rules(&session.settings, OnExisting::Overwrite);
-    if wait == LockWait::Fail {
-        rules.lock_wait = Duration::ZERO;
-    }
-    let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    let mut locking = engine.change(&target, Some(own), rules, patience).locking();
-    if is_shared {
-        locking = locking.sharing();
-    }
-    if model == KeyModel::Duplicate {
+    let Part { change: lock, target, wait, .. } = part;
+    let mut locking = part.locking(session, &engine, own);
+    if target.table().key_model == KeyModel::Duplicate {
         // Rows without keys: the table is locked, and read when it is.
-        let locked = bounded(session, locking.lock_table()).await;
-        locked.map_err(|error| if wait == LockWait::Fail { at_once(error) } else { error })?;
+        bounded(session, locking.lock_table()).await.map_err(|error| part.error(error))?;
         session.acked = session.acked.max(locking.seen());
         let (origin, part) = (Reader::latest(session).await?, query::portion(session, query));
         return query::select_from(session, (query, items), origin, parameters, part).await;
     }
     bounded(session, locking.begin()).await?;
     let keys = match wait {
-        LockWait::Skip => free(session, &lock, &target, &mut locking, &parameters).await?,
-        _ => found(session, &lock, &target, &parameters).await?,
+        LockWait::Skip => free(session, lock, target, &mut locking, &parameters).await?,
+        _ => parts::found(session, lock, target, &parameters).await?,
     };
     let rows = locked(session, &mut locking, (&keys, target.schema())).await;
-    let rows = rows.map_err(|error| match wait {
-        LockWait::Fail => at_once(error),
-        _ => error,
-    })?;
+    let rows = rows.map_err(|error| part.error(error))?;
     session.acked = session.acked.max(locking.seen());
     let given = GivenRows::of(target.id(), Arc::clone(target.schema()), rows);
     let (origin, part) = (Reader::over(session, given).await?, query::portion(session, query));
@@ -157,41 +151,18 @@ async fn free(
     parameters: &[Parameter],
 ) -> Result<KeyedRows> {
     let Some(limit) = lock.limit()? else {
-        let keys = found(session, lock, target, parameters).await?;
+        let keys = parts::found(session, lock, target, parameters).await?;
         return locking.lock_free(&keys, u64::MAX);
     };
     let mut tries = 0;
     loop {
         // No more rows than these are held now.
         let most = limit.saturating_add(session.shared.engine.locked_keys() as u64);
-        let keys = found(session, &lock.with_limit(most), target, parameters).await?;
+        let keys = parts::found(session, &lock.with_limit(most), target, parameters).await?;
         let free = locking.lock_free(&keys, limit)?;
         tries += 1;
         if u64::from(free.len()) >= limit || u64::from(keys.len()) < most || tries == TRIES_MAX {
             return Ok(free);
         }
-    }
-}
-
-async fn found(
-    session: &mut Session,
-    lock: &Change,
-    target: &LoadTarget,
-    parameters: &[Parameter],
-) -> Result<KeyedRows> {
-    let found = candidates(session, lock, target, parameters).await?;
-    Ok(found
-        .map(|found| found.keys)
-        .expect("a transaction reads its snapshot, whatever columns the table has now"))
-}
-
-/// The error of a statement that does not wait.
-fn at_once(error: Error) -> Error {
-    match error.code() {
-        ErrorCode::LockWaitTimeout => err!(
-            LockNoWait,
-            "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set."
-        ),
-        _ => error,
     }
 }

@@ -81,7 +81,8 @@ pub async fn change(
             // It is planned again, with the columns that the tables have now.
             Err(_) => {}
         }
-        tries.again(session, &targets[0]).await?;
+        let unkeyed = targets.iter().find(|target| !target.table().key_model.is_keyed());
+        tries.again(session, unkeyed.unwrap_or(&targets[0])).await?;
     }
 }
 

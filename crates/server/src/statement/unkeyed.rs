@@ -18,7 +18,7 @@ use super::assigned::{Assigned, given, note, rules};
 use super::changed::{reads, refused, report};
 use super::query;
 use crate::accounts::SessionMemory;
-use crate::reader::GivenRows;
+use crate::given::GivenRows;
 use crate::reply::{Reply, bounded, check_running};
 use crate::session::Session;
 

@@ -95,3 +95,35 @@ fn an_update_goes_on_with_the_columns_that_the_table_has_now() {
     );
     assert_eq!(root.fails("update t set b = c").errno, 1054);
 }
+
+/// A transaction that has read its snapshot would find there, again and again, what is gone.
+#[test]
+fn a_row_of_a_snapshot_that_others_have_changed_is_told_of_at_once() {
+    let server = TestServer::start();
+    let (mut one, mut two) = (server.database("d"), server.database("d"));
+    one.run("create table t (a int, b int)");
+    one.run("create table k (id int primary key, b int)");
+    one.run("insert into k values (1, 0)");
+    for change in [
+        "update t set b = b + 1 where a = 1",
+        "delete from t where a = 1",
+        "update k join t on t.a = k.id set k.b = 1, t.b = 1",
+    ] {
+        two.run("truncate table t");
+        two.run("insert into t values (1, 0), (2, 0)");
+        one.run("set transaction isolation level repeatable read");
+        one.run("begin");
+        assert_eq!(one.one("select count(*) from t"), "2");
+        two.run("update t set b = 7 where a = 1");
+        let from = Instant::now();
+        assert_eq!(one.fails(change).errno, 1213, "{change}");
+        assert!(from.elapsed() < Duration::from_secs(20), "{change}: {:?}", from.elapsed());
+        one.run("rollback");
+        // Where the statement is the first that reads, it reads what is there.
+        one.run("set transaction isolation level repeatable read");
+        one.run("begin");
+        one.run(change);
+        one.run("rollback");
+    }
+    assert_eq!(two.texts("select a, b from t order by a"), [["1", "7"], ["2", "0"]]);
+}

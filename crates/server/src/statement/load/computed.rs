@@ -18,7 +18,7 @@ use freshet_schema::{Column, ColumnType, ColumnsBuilder, TableSchema};
 
 use super::fields::{Slot, encode_row, note_variables};
 use super::{Tally, Target};
-use crate::reader::GivenRows;
+use crate::given::GivenRows;
 use crate::session::Session;
 use crate::statement::assigned::note;
 use crate::statement::cells::{line_of_cells, put_cell, row_numbers};
