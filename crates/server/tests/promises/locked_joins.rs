@@ -158,7 +158,9 @@ fn opposite_orders_end() {
                         _ => false,
                     });
                     match failed {
-                        true => client.run("rollback"),
+                        true => {
+                            client.run("rollback");
+                        }
                         false => done += 1,
                     }
                 }
