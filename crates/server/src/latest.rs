@@ -1,4 +1,4 @@
-//! What a statement sees of the tables whose rows it locks, whatever snapshot its transaction reads.
+//! What a statement sees of tables whose rows it locks, whatever snapshot its transaction reads.
 
 use std::collections::HashMap;
 

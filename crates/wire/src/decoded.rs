@@ -15,7 +15,8 @@ pub struct DecodedParams {
 
 impl DecodedParams {
     /// Those of `execute`, whose texts are in this character set, for a statement that has `count`
-    /// of them; `types` and `long_data` as in [`Params::new`](crate::Params::new), the latter is decoded, too.
+    /// of them; `types` and `long_data` as in [`Params::new`](crate::Params::new), the latter is
+    /// decoded, too.
     pub fn new(
         execute: &Execute<'_>,
         count: usize,

@@ -23,8 +23,8 @@ impl Change<'_> {
         Self { hold: Hold::Shared, ..self }
     }
 
-    /// Locks the keys of these rows without reading them, but for what a COMMIT compares. Returns up
-    /// to where the log has to be read to see what they are now.
+    /// Locks the keys of these rows without reading them, but for what a COMMIT compares. Returns
+    /// up to where the log has to be read to see what they are now.
     ///
     /// # Errors
     /// Those of [`Self::lock`]; `OutOfRoom`.

@@ -1,4 +1,4 @@
-//! What a SELECT .. FOR UPDATE or FOR SHARE locks: the rows that it reads of the tables in its FROM,
+//! What a SELECT .. FOR UPDATE or FOR SHARE locks: the rows that it reads of the tables in FROM,
 //! or of those that it names behind OF. Subqueries, derived tables and what WITH defines lock none.
 
 use std::ops::ControlFlow;

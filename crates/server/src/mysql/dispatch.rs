@@ -108,15 +108,10 @@ impl Dispatcher<'_> {
                 Ok(user) => return Next::ChangeUser(user),
                 Err(error) => self.failed(&error),
             },
-            Command::FieldList { table, pattern } => {
-                let names = self.name(table).and_then(|table| Ok((table, self.name(pattern)?)));
-                match names {
-                    Ok((table, pattern)) => {
-                        return Next::Run(Request::FieldList { table, pattern });
-                    }
-                    Err(error) => self.failed(&error),
-                }
-            }
+            Command::FieldList { table, pattern } => match self.field_list(table, pattern) {
+                Ok(request) => return Next::Run(request),
+                Err(error) => self.failed(&error),
+            },
             Command::CloseStatement(id) => self.statements.close(id),
             Command::SendLongData { statement_id, parameter, data } => {
                 let bytes_max = self.session.settings.packet_bytes_max;
@@ -161,6 +156,11 @@ impl Dispatcher<'_> {
             Command::Fetch { statement_id, rows } => self.fetch(statement_id, rows),
         }
         Next::Answered
+    }
+
+    fn field_list(&self, table: &[u8], pattern: &[u8]) -> Result<Request> {
+        let (table, pattern) = (self.name(table)?, self.name(pattern)?);
+        Ok(Request::FieldList { table, pattern })
     }
 
     /// Refuses what the options of the account do not allow; commands without an answer pass.

@@ -163,8 +163,8 @@ fn is_string(piece: Piece, dialect: Dialect) -> bool {
 }
 
 /// Decodes the string at `at` and those that follow it with only blanks between, which form one
-/// value; returns the end of the last one. In `marked`, as long as `sql`, bytes that look like ASCII
-/// are it.
+/// value; returns the end of the last one. In `marked`, as long as `sql`, bytes that look like
+/// ASCII are it.
 fn strings(
     (sql, marked): (&[u8], &[u8]),
     mut at: usize,

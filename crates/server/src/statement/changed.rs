@@ -44,8 +44,8 @@ impl Tries {
     /// Notes that a try was overtaken.
     ///
     /// # Errors
-    /// 1213 when it took too long, and at once in a transaction whose snapshot has rows that are not
-    /// there any more, of a table without keys; 1317 and 3024.
+    /// 1213 when it took too long, and at once in a transaction whose snapshot has rows that are
+    /// not there any more, of a table without keys; 1317 and 3024.
     pub async fn again(&mut self, session: &mut Session, target: &LoadTarget) -> Result<()> {
         check_running(session)?;
         self.count += 1;

@@ -79,6 +79,7 @@ fn the_rows_of_all_tables_are_locked_or_of_those_that_are_named() {
 fn who_waited_reads_what_the_rows_are_by_then() {
     let server = TestServer::start();
     let (mut one, mut two) = (filled(&server), server.database("d"));
+    two.run("set session transaction isolation level repeatable read");
     two.run("begin");
     two.texts("select * from jobs");
     one.run("begin");
