@@ -419,8 +419,9 @@ impl Dialect for MySql {
     }
 
     fn is_select_item_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {
-        // ON DUPLICATE KEY UPDATE may follow a select list.
-        explicit || (*kw != Keyword::ON && BASE.is_select_item_alias(explicit, kw, parser))
+        // ON DUPLICATE KEY UPDATE and FOR UPDATE may follow a select list.
+        let is_word = matches!(kw, Keyword::ON | Keyword::FOR);
+        explicit || (!is_word && BASE.is_select_item_alias(explicit, kw, parser))
     }
 
     fn is_table_factor_alias(&self, explicit: bool, kw: &Keyword, parser: &mut Parser) -> bool {
