@@ -1,5 +1,6 @@
 //! Planning and execution of queries.
 
+mod around;
 mod context;
 
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::planner::{ExprPlanner, RelationPlanner};
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
@@ -23,6 +24,7 @@ use freshet_base::{Error, Result, err};
 use freshet_meta::View;
 use freshet_schema::Zone;
 
+use around::Planners;
 use context::{Context, ViewPlans, check_tables};
 
 use crate::by_row::{self, VariableTypes};
@@ -50,7 +52,6 @@ use crate::rewrite;
 use crate::rollup;
 use crate::scan::BATCH_ROWS;
 use crate::session::{Session, SqlMode};
-use crate::set_operation::SetOperations;
 use crate::syntax::Select;
 use crate::tables::Tables;
 use crate::threads::{PlanSize, Rows, Threads};
@@ -258,7 +259,7 @@ impl Planner {
         let (of_reader, view_plans) = (Cell::new(false), ViewPlans::default());
         let context = Context {
             planner: self,
-            relations: [Arc::new(SetOperations) as Arc<dyn RelationPlanner>],
+            planners: Planners::new(&self.state),
             tables: &*origin,
             database: session.database,
             reader: None,
@@ -333,7 +334,7 @@ impl Planner {
         let reader = definer.or(around.reader);
         let context = Context {
             planner: self,
-            relations: around.relations.clone(),
+            planners: Planners::new(&self.state),
             tables: around.tables,
             database: session.database,
             reader,
@@ -384,7 +385,7 @@ impl Planner {
         rewrite::query(&mut query.0, &[], (&session, &VariableTypes::new()))?;
         let context = Context {
             planner: self,
-            relations: around.relations.clone(),
+            planners: Planners::new(&self.state),
             tables: around.tables,
             database: session.database,
             reader: None,

@@ -20,6 +20,7 @@ use freshet_base::{Result, err};
 use freshet_meta::{Account, View, is_reserved_database};
 use sqlparser::ast::Query;
 
+use super::around::Planners;
 use super::{Planner, StatementContext, no_database};
 use crate::error::{external, mapped};
 use crate::policies::{self, VisibleRows};
@@ -37,7 +38,7 @@ pub(super) type ViewPlans = RefCell<HashMap<(Option<Account>, String, String), L
 
 pub(super) struct Context<'a> {
     pub planner: &'a Planner,
-    pub relations: [Arc<dyn RelationPlanner>; 1],
+    pub planners: Planners,
     pub tables: &'a dyn StatementContext,
     pub database: Option<&'a str>,
     /// The account with whose rights tables are read; `None` for the session's.
@@ -90,40 +91,9 @@ impl Context<'_> {
         self.view_plans.borrow_mut().insert(key, plan.clone());
         Ok(provider_as_source(Arc::new(ViewTable::new(plan, None))))
     }
-}
 
-/// Checks that a plan, with its views, does not read too many tables: views that join one another
-/// make many of few words.
-///
-/// # Errors
-/// 1116.
-pub(super) fn check_tables(plan: &LogicalPlan, tables_max: usize) -> Result<()> {
-    let mut count = 0;
-    let counted = plan.apply_with_subqueries(|node| {
-        // Constants, too, are read: views of them can be joined as often.
-        count += usize::from(node.inputs().is_empty());
-        Ok(match count > tables_max {
-            true => TreeNodeRecursion::Stop,
-            false => TreeNodeRecursion::Continue,
-        })
-    });
-    counted.map_err(mapped)?;
-    match count > tables_max {
-        true => Err(err!(
-            TooManyTables,
-            "Too many tables; a statement has at most {tables_max} of them (max_statement_tables), \
-             counting those that its views read"
-        )),
-        false => Ok(()),
-    }
-}
-
-impl ContextProvider for Context<'_> {
-    fn get_table_source(
-        &self,
-        name: TableReference,
-    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
-        interrupt::check()?;
+    /// A table or view, as the reader sees it.
+    fn source(&self, name: &TableReference) -> Result<Arc<dyn TableSource>, DataFusionError> {
         if let Some(only) = self.only {
             return Ok(provider_as_source(Arc::clone(only)));
         }
@@ -167,6 +137,44 @@ impl ContextProvider for Context<'_> {
             }
         }))
     }
+}
+
+/// Checks that a plan, with its views, does not read too many tables: views that join one another
+/// make many of few words.
+///
+/// # Errors
+/// 1116.
+pub(super) fn check_tables(plan: &LogicalPlan, tables_max: usize) -> Result<()> {
+    let mut count = 0;
+    let counted = plan.apply_with_subqueries(|node| {
+        // Constants, too, are read: views of them can be joined as often.
+        count += usize::from(node.inputs().is_empty());
+        Ok(match count > tables_max {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    });
+    counted.map_err(mapped)?;
+    match count > tables_max {
+        true => Err(err!(
+            TooManyTables,
+            "Too many tables; a statement has at most {tables_max} of them (max_statement_tables), \
+             counting those that its views read"
+        )),
+        false => Ok(()),
+    }
+}
+
+impl ContextProvider for Context<'_> {
+    fn get_table_source(
+        &self,
+        name: TableReference,
+    ) -> Result<Arc<dyn TableSource>, DataFusionError> {
+        interrupt::check()?;
+        let source = self.source(&name)?;
+        self.planners.found(name.table(), source.schema());
+        Ok(source)
+    }
 
     fn create_cte_work_table(
         &self,
@@ -177,11 +185,11 @@ impl ContextProvider for Context<'_> {
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.planner.state.expr_planners()
+        &self.planners.exprs
     }
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
-        &self.relations
+        &self.planners.relations
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
