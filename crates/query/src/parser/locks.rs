@@ -37,7 +37,10 @@ pub fn for_share(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
 /// The tokens with a clause for each table, where one names several: `FOR UPDATE OF t, u NOWAIT` is
 /// `FOR UPDATE OF t NOWAIT FOR UPDATE OF u NOWAIT`. `None` if there is none.
 pub fn of_each(tokens: &[TokenWithSpan]) -> Option<Vec<TokenWithSpan>> {
-    let is_for = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.value.eq_ignore_ascii_case("FOR"));
+    let is_for = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.value.eq_ignore_ascii_case("FOR"),
+        _ => false,
+    };
     // Most statements are not looked at twice.
     if !tokens.iter().any(is_for) {
         return None;
