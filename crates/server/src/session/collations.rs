@@ -53,17 +53,12 @@ impl Session {
         collation_of(database, &self.shared.engine.catalog(), &self.variables)
     }
 
-    /// That of the current database.
-    pub fn current_collation(&self) -> Collation {
-        match &self.database {
-            Some(database) => self.collation_of(database),
-            None => self.server_collation(),
-        }
-    }
-
     /// Shows the collation of the current database in the variables that are named after it.
     pub fn show_collation(&mut self) {
-        let collation = self.current_collation();
+        let collation = match &self.database {
+            Some(database) => self.collation_of(database),
+            None => self.server_collation(),
+        };
         for (name, value) in
             [("collation_database", collation.name()), ("character_set_database", "utf8mb4")]
         {

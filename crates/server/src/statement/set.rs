@@ -286,13 +286,11 @@ fn names(session: &mut Session, charset: Option<&str>, collation: Option<&str>) 
     put_text(session, "collation_connection", collation.or(default))
 }
 
-/// SET CHARACTER SET: literals have that of the current database.
+/// SET CHARACTER SET.
 fn charset_only(session: &mut Session, charset: Option<&str>) -> Result<()> {
     let charset = charset.map(variables::client_charset).transpose()?;
     put_text(session, "character_set_client", charset)?;
-    put_text(session, "character_set_results", charset)?;
-    let collation = session.current_collation();
-    put_text(session, "collation_connection", Some(collation.name()))
+    put_text(session, "character_set_results", charset)
 }
 
 async fn set_password(
