@@ -12,7 +12,6 @@
 //! Test it with `cargo test -p freshet-base`.
 
 pub mod budget;
-pub mod charset;
 pub mod clock;
 pub mod comment;
 pub mod error;
@@ -26,7 +25,6 @@ pub mod size;
 pub mod sync;
 pub mod task;
 
-pub use charset::{Charset, CharsetReader};
 pub use error::{Error, ErrorCode, Result, Retry};
 pub use ids::*;
 pub use size::ByteSize;

@@ -92,7 +92,7 @@ impl Session<'_> {
     /// `collation_connection`, which literals have.
     pub fn collation(&self) -> Collation {
         match self.variables.system(Scope::Any, "collation_connection") {
-            Some(Value::Text(name)) => Collation::of_literals(&name),
+            Some(Value::Text(name)) => Collation::standing_for(&name),
             _ => None,
         }
         .unwrap_or(Collation::Utf8mb4Bin)

@@ -4,9 +4,9 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
-use freshet_base::{Charset, Result};
+use freshet_base::Result;
 use freshet_meta::is_reserved_database;
-use freshet_schema::bytes_of_hex;
+use freshet_schema::{Charset, bytes_of_hex};
 use sqlparser::ast::{
     self, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause,
     ObjectName, ObjectNamePart, Query, SelectFlavor, SelectItem, SetExpr, TableAlias, TableFactor,

@@ -111,15 +111,6 @@ impl Collation {
         }
     }
 
-    /// What stands for this value of `collation_connection`, which may be of any character set.
-    pub fn of_literals(name: &str) -> Option<Self> {
-        let charset = || name.split('_').next().unwrap_or_default();
-        Self::standing_for(name).or_else(|| match name.ends_with("_bin") {
-            true => Some(Self::Utf8mb4Bin),
-            false => Self::of_charset(charset()),
-        })
-    }
-
     /// Its name in MySQL.
     pub const fn name(self) -> &'static str {
         match self {

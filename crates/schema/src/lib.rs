@@ -13,6 +13,7 @@
 //! Test it with `cargo test -p freshet-schema`.
 
 pub mod aggregate;
+pub mod charset;
 pub mod check;
 mod clause;
 pub mod collation;
@@ -48,6 +49,7 @@ mod widen;
 pub mod zone;
 
 pub use aggregate::Aggregate;
+pub use charset::{Charset, CharsetReader};
 pub use check::{CHECK_BYTES_MAX, CHECKS_MAX, Check, RowChecks};
 pub use clause::ClauseDivision;
 pub use collation::Collation;

@@ -440,8 +440,7 @@ impl Session {
         let collation = self.client.collation;
         if let (Some(charset), Some(name)) = (collation.charset(), collation.name()) {
             let values = &mut self.variables;
-            let own = ["character_set_client", "character_set_connection", "character_set_results"];
-            for variable in own {
+            for variable in ["character_set_client", "character_set_connection"] {
                 let id = variables::find(variable).expect("a variable of the registry");
                 id.put(values, Value::Text(charset.to_owned()));
             }

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use freshet_base::Charset;
 use freshet_base::clock::{Clock, Deadline};
 use freshet_ingest::decode::IdRules;
 use freshet_ingest::decode::values::Dialect;
@@ -144,24 +143,6 @@ pub struct Settings {
     pub keeps: Keeps,
     /// Whether prepared inserts are logged.
     pub audits_prepared: bool,
-    /// Those of the client's texts.
-    pub charsets: Charsets,
-}
-
-/// The character sets of a client's texts; `None` for UTF-8 and for bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Charsets {
-    /// Of its statements: `character_set_client`.
-    pub client: Option<Charset>,
-    /// Of results: `character_set_results`.
-    pub results: Option<Charset>,
-}
-
-fn charsets<'v>(text: impl Fn(&'static str) -> &'v str) -> Charsets {
-    Charsets {
-        client: Charset::of_client(text("character_set_client")),
-        results: Charset::of_client(text("character_set_results")),
-    }
 }
 
 impl Settings {
@@ -231,7 +212,6 @@ impl Settings {
             tracks_schema: on("session_track_schema"),
             keeps: keeps(number),
             audits_prepared: on("enable_prepared_stmt_audit_log"),
-            charsets: charsets(text),
         }
     }
 

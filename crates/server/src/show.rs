@@ -211,9 +211,9 @@ pub fn field_list(
     let columns = catalog::field_columns(session, &table)?;
     let taken =
         columns.iter().filter(|(column, _)| pattern.is_empty() || like(pattern, &column.name));
-    let texts = results::Texts::of(session);
+    let collation = results::result_collation(session);
     let fields =
-        taken.map(|(column, default)| (results::definition(column, texts), default.as_deref()));
+        taken.map(|(column, default)| (results::definition(column, collation), default.as_deref()));
     writer.field_list(fields, session.status());
     Ok(())
 }

@@ -19,7 +19,7 @@ pub use identity::server_uuid;
 pub use kind::{Kind, Reach, Variable};
 pub use persisted::{FILE as PERSISTED_FILE, Kept, Persisted};
 pub use registry::ALL;
-pub use value::{charset_name, client_charset, zone_of};
+pub use value::{charset_name, zone_of};
 pub use values::Values;
 
 /// The message of a warning, if any.

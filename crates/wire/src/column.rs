@@ -1,10 +1,7 @@
 //! Column definitions of result sets and prepared statements.
 
 use crate::cursor::{Cursor, utf8};
-use freshet_base::Charset;
-
 use crate::encode::{put_lenenc, put_lenenc_bytes};
-use crate::writer::converted;
 use crate::{Collation, ColumnFlags, ColumnType, Error, Result};
 
 /// The length of the part of a definition that has a fixed size.
@@ -54,15 +51,11 @@ impl<'a> ColumnDefinition<'a> {
         Self { flags: ColumnFlags::BINARY, ..ColumnDefinition::new("?", ColumnType::VarString) }
     }
 
-    /// Appends it, with its names in this character set.
-    pub(crate) fn put(&self, out: &mut Vec<u8>, charset: Option<Charset>) {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_lenenc_bytes(out, b"def");
         let names = [self.schema, self.table, self.table_original, self.name, self.name_original];
         for name in names {
-            match charset {
-                None => put_lenenc_bytes(out, name.as_bytes()),
-                Some(charset) => put_lenenc_bytes(out, &converted(name.as_bytes(), charset)),
-            }
+            put_lenenc_bytes(out, name.as_bytes());
         }
         put_lenenc(out, FIXED_BYTES);
         out.extend_from_slice(&self.collation.0.to_le_bytes());

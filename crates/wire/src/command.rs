@@ -1,7 +1,7 @@
 //! Commands of a client after its login.
 
-use crate::cursor::Cursor;
-use crate::handshake::{Attributes, optional, plugin};
+use crate::cursor::{Cursor, utf8};
+use crate::handshake::{Attributes, DATABASE, PLUGIN, optional};
 use crate::params::skip_query_attributes;
 use crate::{Capabilities, Collation, Error, Result};
 
@@ -30,23 +30,23 @@ pub(crate) mod code {
 const EXECUTE_CURSOR: u8 = 0x01;
 const EXECUTE_PARAMETER_COUNT: u8 = 0x08;
 
-/// A command that borrows from its packet. Names and statements are in the client's character set,
+/// A command that borrows from its packet. Names and statements are in the client's encoding,
 /// normally UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Command<'a> {
     /// COM_QUIT; there is no reply.
     Quit,
     /// COM_INIT_DB: USE.
-    InitDb(&'a [u8]),
+    InitDb(&'a str),
     /// COM_QUERY. Query attributes were skipped.
     Query(&'a [u8]),
     /// COM_FIELD_LIST; answered by [`PacketWriter::field_list`].
     ///
     /// [`PacketWriter::field_list`]: crate::PacketWriter::field_list
     FieldList {
-        table: &'a [u8],
+        table: &'a str,
         /// A LIKE pattern for column names; empty for all.
-        pattern: &'a [u8],
+        pattern: &'a str,
     },
     /// COM_STATISTICS; answered by [`PacketWriter::statistics`].
     ///
@@ -88,10 +88,10 @@ pub enum Command<'a> {
 /// COM_CHANGE_USER.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeUser<'a> {
-    pub user: &'a [u8],
+    pub user: &'a str,
     /// The client's response to the last scramble.
     pub auth_response: &'a [u8],
-    pub database: Option<&'a [u8]>,
+    pub database: Option<&'a str>,
     /// The collation of the client's text.
     pub collation: Option<Collation>,
     /// The plugin of `auth_response`.
@@ -136,10 +136,10 @@ impl<'a> Command<'a> {
                 Self::Query(cursor.rest())
             }
             code::QUIT => Self::Quit,
-            code::INIT_DB => Self::InitDb(cursor.rest()),
+            code::INIT_DB => Self::InitDb(utf8(cursor.rest(), DATABASE)?),
             code::FIELD_LIST => Self::FieldList {
-                table: cursor.nul_bytes("table name without end")?,
-                pattern: cursor.nul_or_rest(),
+                table: utf8(cursor.nul_bytes("table name without end")?, "table name not UTF-8")?,
+                pattern: utf8(cursor.nul_or_rest(), "column pattern not UTF-8")?,
             },
             // What older clients send in place of these statements.
             code::REFRESH => Self::Query(refresh(cursor)?),
@@ -204,7 +204,7 @@ impl<'a> Execute<'a> {
 
 impl<'a> ChangeUser<'a> {
     fn parse(mut cursor: Cursor<'a>, capabilities: Capabilities) -> Result<Self> {
-        let user = cursor.nul_bytes("user name without end")?;
+        let user = utf8(cursor.nul_bytes("user name without end")?, "user name not UTF-8")?;
         let auth_response = if capabilities.contains(Capabilities::SECURE_CONNECTION) {
             const AUTH: &str = "authentication response cut short";
             let count = cursor.u8(AUTH)?;
@@ -212,7 +212,7 @@ impl<'a> ChangeUser<'a> {
         } else {
             cursor.nul_or_rest()
         };
-        let database = optional(true, &mut cursor);
+        let database = optional(true, &mut cursor, DATABASE)?;
         let collation = match cursor.is_empty() {
             true => None,
             false => Some(Collation(cursor.u16("collation cut short")?)),
@@ -223,7 +223,7 @@ impl<'a> ChangeUser<'a> {
             auth_response,
             database,
             collation,
-            plugin: plugin(has(Capabilities::PLUGIN_AUTH), &mut cursor)?,
+            plugin: optional(has(Capabilities::PLUGIN_AUTH), &mut cursor, PLUGIN)?,
             attributes: Attributes::parse(has(Capabilities::CONNECT_ATTRS), &mut cursor)?,
         })
     }

@@ -17,11 +17,6 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
-    /// The rest of the payload, which stays unread.
-    pub(crate) fn peek(&self) -> &'a [u8] {
-        self.rest
-    }
-
     /// The rest of the payload.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)

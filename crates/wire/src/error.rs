@@ -42,12 +42,6 @@ pub enum Error {
         parameter: u16,
         bytes_max: usize,
     },
-    /// A text is none of the client's character set.
-    #[error("Invalid character string: parameter {parameter} of COM_STMT_EXECUTE")]
-    NotText {
-        /// The index of the parameter.
-        parameter: u16,
-    },
 }
 
 impl Error {
@@ -59,13 +53,12 @@ impl Error {
             Self::UnknownCommand { .. } => 1047,
             Self::BadHandshake { .. } => 1043,
             Self::WrongArguments { .. } => 1210,
-            Self::NotText { .. } => 1300,
         }
     }
 
     pub fn sqlstate(&self) -> &'static str {
         match self {
-            Self::Malformed { .. } | Self::WrongArguments { .. } | Self::NotText { .. } => "HY000",
+            Self::Malformed { .. } | Self::WrongArguments { .. } => "HY000",
             _ => "08S01",
         }
     }

@@ -125,12 +125,10 @@ pub enum HandshakeResponse<'a> {
 pub struct LoginRequest<'a> {
     /// Capabilities and limits of the client.
     pub hello: ClientHello,
-    /// In the character set of `hello.collation`.
-    pub user: &'a [u8],
+    pub user: &'a str,
     /// The client's response to the scramble.
     pub auth_response: &'a [u8],
-    /// In the same.
-    pub database: Option<&'a [u8]>,
+    pub database: Option<&'a str>,
     /// The plugin of `auth_response`.
     pub plugin: Option<&'a str>,
     /// Connection attributes.
@@ -165,7 +163,7 @@ impl<'a> HandshakeResponse<'a> {
 impl<'a> LoginRequest<'a> {
     fn parse(hello: ClientHello, mut cursor: Cursor<'a>) -> Result<Self> {
         let has = |flag| hello.capabilities.contains(flag);
-        let user = cursor.nul_bytes("user name without end")?;
+        let user = utf8(cursor.nul_bytes("user name without end")?, "user name not UTF-8")?;
         const AUTH: &str = "authentication response cut short";
         let auth_response = if has(Capabilities::PLUGIN_AUTH_LENENC) {
             cursor.lenenc_bytes(AUTH)?
@@ -179,24 +177,28 @@ impl<'a> LoginRequest<'a> {
             hello,
             user,
             auth_response,
-            database: optional(has(Capabilities::CONNECT_WITH_DB), &mut cursor),
-            plugin: plugin(has(Capabilities::PLUGIN_AUTH), &mut cursor)?,
+            database: optional(has(Capabilities::CONNECT_WITH_DB), &mut cursor, DATABASE)?,
+            plugin: optional(has(Capabilities::PLUGIN_AUTH), &mut cursor, PLUGIN)?,
             attributes: Attributes::parse(has(Capabilities::CONNECT_ATTRS), &mut cursor)?,
         })
     }
 }
 
+pub(crate) const DATABASE: &str = "database name not UTF-8";
+pub(crate) const PLUGIN: &str = "authentication plugin name not UTF-8";
+
 /// A zero-terminated name at the end of the packet, whose terminator may be missing; `None` if
 /// absent or empty.
-pub(crate) fn optional<'a>(present: bool, cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    let name = if present { cursor.nul_or_rest() } else { &[] };
-    Some(name).filter(|name| !name.is_empty())
-}
-
-/// The name of the authentication plugin of a client.
-pub(crate) fn plugin<'a>(present: bool, cursor: &mut Cursor<'a>) -> Result<Option<&'a str>> {
-    let name = optional(present, cursor);
-    name.map(|name| utf8(name, "authentication plugin name not UTF-8")).transpose()
+pub(crate) fn optional<'a>(
+    present: bool,
+    cursor: &mut Cursor<'a>,
+    what: &'static str,
+) -> Result<Option<&'a str>> {
+    if !present {
+        return Ok(None);
+    }
+    let name = utf8(cursor.nul_or_rest(), what)?;
+    Ok(Some(name).filter(|name| !name.is_empty()))
 }
 
 /// Connection attributes: names and values such as `program_name`.

@@ -26,7 +26,6 @@ pub mod client;
 mod column;
 mod command;
 mod cursor;
-mod decoded;
 mod encode;
 mod error;
 pub mod flags;
@@ -45,7 +44,6 @@ mod writer;
 
 pub use column::ColumnDefinition;
 pub use command::{ChangeUser, Command, Execute};
-pub use decoded::DecodedParams;
 pub use error::{Error, Result};
 pub use flags::{Capabilities, ColumnFlags, StatusFlags};
 pub use packet::{PAYLOAD_BYTES_MAX_DEFAULT, Packet, PacketReader};

@@ -1,7 +1,5 @@
 //! The binary parameters of prepared statements.
 
-use freshet_base::Charset;
-
 use crate::cursor::Cursor;
 use crate::{ColumnType, Date, DateTime, Error, Execute, Result, Time};
 
@@ -12,22 +10,9 @@ pub struct ParamType {
     pub unsigned: bool,
 }
 
-pub(crate) const UNSIGNED: u8 = 0x80;
-/// Where the client has bound the types of no parameters.
-pub(crate) const UNBOUND: &str = "COM_STMT_EXECUTE: the types of the parameters were never bound";
+const UNSIGNED: u8 = 0x80;
 /// The approximate memory of a long parameter besides its bytes.
 const LONG_VALUE_BYTES: usize = 64;
-
-impl ParamType {
-    /// Whether the values are text, and not bytes.
-    pub(crate) fn is_text(self) -> bool {
-        use ColumnType as T;
-        matches!(
-            self.column_type,
-            T::VarChar | T::VarString | T::String | T::Enum | T::Set | T::Json
-        )
-    }
-}
 
 /// The maximum number of parameters: the prepare reply counts them in 16 bits.
 const PARAMETERS_MAX: usize = 0xffff;
@@ -107,19 +92,8 @@ impl LongData {
         Ok(pieces)
     }
 
-    /// Converts those that are text from this character set.
-    pub(crate) fn decode(&mut self, types: &[ParamType], charset: Charset) -> Result<()> {
-        for (number, bytes) in &mut self.values {
-            if types.get(usize::from(*number)).is_some_and(|known| known.is_text()) {
-                let text = charset.decode(bytes).ok_or(Error::NotText { parameter: *number })?;
-                *bytes = text.into_bytes();
-            }
-        }
-        Ok(())
-    }
-
     #[inline]
-    pub(crate) fn get(&self, parameter: usize) -> Option<&[u8]> {
+    fn get(&self, parameter: usize) -> Option<&[u8]> {
         if self.values.is_empty() {
             return None;
         }
@@ -178,7 +152,9 @@ impl<'a> Params<'a> {
         }
         let nulls = read_head(&mut cursor, sent, execute.named, types)?;
         if types.len() < count {
-            return Err(Error::WrongArguments { what: UNBOUND });
+            return Err(Error::WrongArguments {
+                what: "COM_STMT_EXECUTE: the types of the parameters were never bound",
+            });
         }
         // Values after the statement's parameters are query attributes.
         Ok(Self { cursor, nulls, types: &types[..count], long_data, index: 0 })
@@ -260,7 +236,7 @@ fn parameter_count(cursor: &mut Cursor<'_>) -> Result<usize> {
 
 /// Parses what precedes `count` values: returns the NULL bitmap, and replaces `types` if the client
 /// bound them again.
-pub(crate) fn read_head<'a>(
+fn read_head<'a>(
     cursor: &mut Cursor<'a>,
     count: usize,
     named: bool,

@@ -1,9 +1,6 @@
 //! Replies of one packet: OK, ERR, EOF and some without header.
 
-use freshet_base::Charset;
-
 use crate::encode::{lenenc_len, put_lenenc, put_lenenc_bytes};
-use crate::writer::converted;
 use crate::{Capabilities, PacketWriter, StatusFlags};
 
 pub(crate) const OK_HEADER: u8 = 0x00;
@@ -75,8 +72,7 @@ pub struct OkPacket<'a> {
 }
 
 impl OkPacket<'_> {
-    fn put(&self, header: u8, form: Form, out: &mut Vec<u8>) {
-        let Form { capabilities, charset } = form;
+    fn put(&self, header: u8, capabilities: Capabilities, out: &mut Vec<u8>) {
         let tracked =
             capabilities.contains(Capabilities::SESSION_TRACK) && !self.changes.is_empty();
         let status = self.status.set(StatusFlags::SESSION_STATE_CHANGED, tracked);
@@ -88,10 +84,7 @@ impl OkPacket<'_> {
         // Servers send the length of the text whether or not the client tracks session state, and
         // client libraries rely on it, although the documented grammar has it for trackers only.
         if tracked || !self.info.is_empty() {
-            match charset {
-                None => put_lenenc_bytes(out, self.info.as_bytes()),
-                Some(charset) => put_lenenc_bytes(out, &converted(self.info.as_bytes(), charset)),
-            }
+            put_lenenc_bytes(out, self.info.as_bytes());
         }
         if tracked {
             let bytes: usize = self.changes.iter().map(|change| change.entry_bytes()).sum();
@@ -101,30 +94,18 @@ impl OkPacket<'_> {
     }
 }
 
-/// What was agreed with the client about its packets.
-#[derive(Clone, Copy)]
-struct Form {
-    capabilities: Capabilities,
-    charset: Option<Charset>,
-}
-
 impl PacketWriter {
-    fn form(&self) -> Form {
-        Form { capabilities: self.capabilities(), charset: self.charset() }
-    }
-
     /// An OK packet.
     pub fn ok(&mut self, ok: &OkPacket<'_>) {
-        let form = self.form();
-        self.packet(|out| ok.put(OK_HEADER, form, out));
+        let capabilities = self.capabilities();
+        self.packet(|out| ok.put(OK_HEADER, capabilities, out));
     }
 
     /// An ERR packet. `sqlstate` has five ASCII characters.
     pub fn err(&mut self, errno: u16, sqlstate: &str, message: &str) {
         assert_eq!(sqlstate.len(), 5, "an SQLSTATE has five characters: {sqlstate}");
         // Before it has answered the greeting, a client expects the form of older protocols.
-        let Form { capabilities, charset } = self.form();
-        let with_state = capabilities.contains(Capabilities::PROTOCOL_41);
+        let with_state = self.capabilities().contains(Capabilities::PROTOCOL_41);
         self.packet(|out| {
             out.push(ERR_HEADER);
             out.extend_from_slice(&errno.to_le_bytes());
@@ -132,10 +113,7 @@ impl PacketWriter {
                 out.push(b'#');
                 out.extend_from_slice(sqlstate.as_bytes());
             }
-            match charset {
-                None => out.extend_from_slice(message.as_bytes()),
-                Some(charset) => out.extend_from_slice(&converted(message.as_bytes(), charset)),
-            }
+            out.extend_from_slice(message.as_bytes());
         });
     }
 
@@ -146,10 +124,10 @@ impl PacketWriter {
 
     /// Ends the rows of a result set, in the form that was negotiated.
     pub fn result_end(&mut self, status: StatusFlags, warnings: u16) {
-        let form = self.form();
-        if form.capabilities.contains(Capabilities::DEPRECATE_EOF) {
+        let capabilities = self.capabilities();
+        if capabilities.contains(Capabilities::DEPRECATE_EOF) {
             let ok = OkPacket { status, warnings, ..OkPacket::default() };
-            self.packet(|out| ok.put(EOF_HEADER, form, out));
+            self.packet(|out| ok.put(EOF_HEADER, capabilities, out));
         } else {
             self.eof(status, warnings);
         }
@@ -232,22 +210,6 @@ mod tests {
         let write = |w: &mut PacketWriter| w.err(1064, "42000", "no");
         assert_eq!(payload(BASE, write), b"\xff\x28\x04#42000no");
         assert_eq!(payload(Capabilities::NONE, write), b"\xff\x28\x04no");
-    }
-
-    #[test]
-    fn texts_have_the_character_set_of_the_client() {
-        let latin1 = Charset::of_client("latin1");
-        let error = payload(BASE, |w| {
-            w.set_charset(latin1);
-            w.err(1064, "42000", "no '\u{e9}\u{4e2d}'");
-        });
-        assert_eq!(error, b"\xff\x28\x04#42000no '\xe9?'");
-        let ok = OkPacket { info: "\u{e9}", ..one_row() };
-        let ok = payload(BASE, |w| {
-            w.set_charset(latin1);
-            w.ok(&ok);
-        });
-        assert_eq!(ok, b"\x00\x01\x00\x02\x00\x00\x00\x01\xe9");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Result sets and prepare replies: the packets before the rows.
 
-use crate::encode::put_lenenc;
+use crate::encode::{put_lenenc, put_lenenc_bytes};
 use crate::response::OK_HEADER;
 use crate::{BinaryRow, Capabilities, ColumnDefinition, PacketWriter, StatusFlags, TextRow};
 
@@ -35,9 +35,8 @@ impl PacketWriter {
     fn column_definitions(&mut self, columns: &[ColumnDefinition<'_>]) {
         assert!(!columns.is_empty(), "a result set has at least one column");
         self.packet(|out| put_lenenc(out, columns.len() as u64));
-        let charset = self.charset();
         for column in columns {
-            self.packet(|out| column.put(out, charset));
+            self.packet(|out| column.put(out));
         }
     }
 
@@ -47,15 +46,14 @@ impl PacketWriter {
         fields: impl IntoIterator<Item = (ColumnDefinition<'a>, Option<&'a str>)>,
         status: StatusFlags,
     ) {
-        let charset = self.charset();
         for (column, default) in fields {
-            let mut packet = self.frame();
-            column.put(packet.payload(), charset);
-            match default {
-                Some(text) => packet.put_text(text.as_bytes()),
-                None => packet.payload().push(crate::row::TEXT_NULL),
-            }
-            packet.finish();
+            self.packet(|out| {
+                column.put(out);
+                match default {
+                    Some(text) => put_lenenc_bytes(out, text.as_bytes()),
+                    None => out.push(crate::row::TEXT_NULL),
+                }
+            });
         }
         self.result_end(status, 0);
     }
@@ -73,12 +71,11 @@ impl PacketWriter {
         });
         let parameter = ColumnDefinition::parameter();
         for _ in 0..prepared.parameters {
-            self.packet(|out| parameter.put(out, None));
+            self.packet(|out| parameter.put(out));
         }
         self.end_of_definitions(prepared.parameters, prepared.status);
-        let charset = self.charset();
         for column in prepared.columns {
-            self.packet(|out| column.put(out, charset));
+            self.packet(|out| column.put(out));
         }
         self.end_of_definitions(columns, prepared.status);
     }

@@ -65,13 +65,6 @@ impl<'w> TextRow<'w> {
         put_lenenc_bytes(self.cell(), value);
     }
 
-    /// Text, which is sent in the character set of the client.
-    #[inline]
-    pub fn text(&mut self, value: &[u8]) {
-        self.cell();
-        self.frame.put_text(value);
-    }
-
     #[inline]
     pub fn int(&mut self, value: i64) {
         let mut buffer = [0; 20];
@@ -194,17 +187,10 @@ impl<'w> BinaryRow<'w> {
         self.cell().extend_from_slice(&value.to_le_bytes());
     }
 
-    /// Bytes; also a DECIMAL formatted as text.
+    /// Text, bytes, JSON; also a DECIMAL formatted as text.
     #[inline]
     pub fn bytes(&mut self, value: &[u8]) {
         put_lenenc_bytes(self.cell(), value);
-    }
-
-    /// Text and JSON, which are sent in the character set of the client.
-    #[inline]
-    pub fn text(&mut self, value: &[u8]) {
-        self.cell();
-        self.frame.put_text(value);
     }
 
     /// A DECIMAL of `unscaled / 10^scale`, which is sent as text; with scale 0 also a LARGEINT.

@@ -90,93 +90,26 @@ impl ColumnType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Collation(pub u16);
 
-/// The collations that clients use: number, character set and name. The first of a character set is
-/// its default.
-const COLLATIONS: [(u16, &str, &str); 84] = [
-    (8, "latin1", "latin1_swedish_ci"),
-    (5, "latin1", "latin1_german1_ci"),
-    (15, "latin1", "latin1_danish_ci"),
-    (31, "latin1", "latin1_german2_ci"),
-    (47, "latin1", "latin1_bin"),
-    (48, "latin1", "latin1_general_ci"),
-    (49, "latin1", "latin1_general_cs"),
-    (94, "latin1", "latin1_spanish_ci"),
-    (11, "ascii", "ascii_general_ci"),
-    (65, "ascii", "ascii_bin"),
-    (33, "utf8mb3", "utf8mb3_general_ci"),
-    (192, "utf8mb3", "utf8mb3_unicode_ci"),
-    (83, "utf8mb3", "utf8mb3_bin"),
-    (33, "utf8mb3", "utf8_general_ci"),
-    (192, "utf8mb3", "utf8_unicode_ci"),
-    (83, "utf8mb3", "utf8_bin"),
-    (255, "utf8mb4", "utf8mb4_0900_ai_ci"),
-    (45, "utf8mb4", "utf8mb4_general_ci"),
-    (46, "utf8mb4", "utf8mb4_bin"),
-    (224, "utf8mb4", "utf8mb4_unicode_ci"),
-    (246, "utf8mb4", "utf8mb4_unicode_520_ci"),
-    (278, "utf8mb4", "utf8mb4_0900_as_cs"),
-    (305, "utf8mb4", "utf8mb4_0900_as_ci"),
-    (309, "utf8mb4", "utf8mb4_0900_bin"),
-    (63, "binary", "binary"),
-    (1, "big5", "big5_chinese_ci"),
-    (84, "big5", "big5_bin"),
-    (26, "cp1250", "cp1250_general_ci"),
-    (34, "cp1250", "cp1250_czech_cs"),
-    (44, "cp1250", "cp1250_croatian_ci"),
-    (66, "cp1250", "cp1250_bin"),
-    (99, "cp1250", "cp1250_polish_ci"),
-    (51, "cp1251", "cp1251_general_ci"),
-    (14, "cp1251", "cp1251_bulgarian_ci"),
-    (23, "cp1251", "cp1251_ukrainian_ci"),
-    (50, "cp1251", "cp1251_bin"),
-    (52, "cp1251", "cp1251_general_cs"),
-    (57, "cp1256", "cp1256_general_ci"),
-    (67, "cp1256", "cp1256_bin"),
-    (59, "cp1257", "cp1257_general_ci"),
-    (29, "cp1257", "cp1257_lithuanian_ci"),
-    (58, "cp1257", "cp1257_bin"),
-    (36, "cp866", "cp866_general_ci"),
-    (68, "cp866", "cp866_bin"),
-    (95, "cp932", "cp932_japanese_ci"),
-    (96, "cp932", "cp932_bin"),
-    (97, "eucjpms", "eucjpms_japanese_ci"),
-    (98, "eucjpms", "eucjpms_bin"),
-    (19, "euckr", "euckr_korean_ci"),
-    (85, "euckr", "euckr_bin"),
-    (248, "gb18030", "gb18030_chinese_ci"),
-    (249, "gb18030", "gb18030_bin"),
-    (250, "gb18030", "gb18030_unicode_520_ci"),
-    (24, "gb2312", "gb2312_chinese_ci"),
-    (86, "gb2312", "gb2312_bin"),
-    (28, "gbk", "gbk_chinese_ci"),
-    (87, "gbk", "gbk_bin"),
-    (25, "greek", "greek_general_ci"),
-    (70, "greek", "greek_bin"),
-    (16, "hebrew", "hebrew_general_ci"),
-    (71, "hebrew", "hebrew_bin"),
-    (7, "koi8r", "koi8r_general_ci"),
-    (74, "koi8r", "koi8r_bin"),
-    (22, "koi8u", "koi8u_general_ci"),
-    (75, "koi8u", "koi8u_bin"),
-    (9, "latin2", "latin2_general_ci"),
-    (2, "latin2", "latin2_czech_cs"),
-    (21, "latin2", "latin2_hungarian_ci"),
-    (27, "latin2", "latin2_croatian_ci"),
-    (77, "latin2", "latin2_bin"),
-    (30, "latin5", "latin5_turkish_ci"),
-    (78, "latin5", "latin5_bin"),
-    (41, "latin7", "latin7_general_ci"),
-    (20, "latin7", "latin7_estonian_cs"),
-    (42, "latin7", "latin7_general_cs"),
-    (79, "latin7", "latin7_bin"),
-    (39, "macroman", "macroman_general_ci"),
-    (53, "macroman", "macroman_bin"),
-    (13, "sjis", "sjis_japanese_ci"),
-    (88, "sjis", "sjis_bin"),
-    (18, "tis620", "tis620_thai_ci"),
-    (89, "tis620", "tis620_bin"),
-    (12, "ujis", "ujis_japanese_ci"),
-    (91, "ujis", "ujis_bin"),
+/// The collations that clients use: number, character set and name.
+const COLLATIONS: [(Collation, &str, &str); 18] = [
+    (Collation::LATIN1_SWEDISH_CI, "latin1", "latin1_swedish_ci"),
+    (Collation::ASCII_GENERAL_CI, "ascii", "ascii_general_ci"),
+    (Collation::UTF8MB3_GENERAL_CI, "utf8mb3", "utf8mb3_general_ci"),
+    (Collation(192), "utf8mb3", "utf8mb3_unicode_ci"),
+    (Collation(83), "utf8mb3", "utf8mb3_bin"),
+    (Collation(33), "utf8mb3", "utf8_general_ci"),
+    (Collation(192), "utf8mb3", "utf8_unicode_ci"),
+    (Collation(83), "utf8mb3", "utf8_bin"),
+    (Collation::UTF8MB4_GENERAL_CI, "utf8mb4", "utf8mb4_general_ci"),
+    (Collation::UTF8MB4_BIN, "utf8mb4", "utf8mb4_bin"),
+    (Collation::UTF8MB4_UNICODE_CI, "utf8mb4", "utf8mb4_unicode_ci"),
+    (Collation(246), "utf8mb4", "utf8mb4_unicode_520_ci"),
+    (Collation::UTF8MB4_0900_AI_CI, "utf8mb4", "utf8mb4_0900_ai_ci"),
+    (Collation(278), "utf8mb4", "utf8mb4_0900_as_cs"),
+    (Collation(305), "utf8mb4", "utf8mb4_0900_as_ci"),
+    (Collation(309), "utf8mb4", "utf8mb4_0900_bin"),
+    (Collation(47), "latin1", "latin1_bin"),
+    (Collation::BINARY, "binary", "binary"),
 ];
 
 impl Collation {
@@ -194,24 +127,18 @@ impl Collation {
 
     /// The name, if it is in the list of collations that clients use.
     pub fn name(self) -> Option<&'static str> {
-        COLLATIONS.iter().find(|(id, ..)| *id == self.0).map(|(_, _, name)| *name)
+        COLLATIONS.iter().find(|(id, ..)| *id == self).map(|(_, _, name)| *name)
     }
 
     /// The name of its character set.
     pub fn charset(self) -> Option<&'static str> {
-        COLLATIONS.iter().find(|(id, ..)| *id == self.0).map(|(_, charset, _)| *charset)
+        COLLATIONS.iter().find(|(id, ..)| *id == self).map(|(_, charset, _)| *charset)
     }
 
     /// Looks up a name, case-insensitively; the old prefix `utf8_` means `utf8mb3_`.
     pub fn from_name(name: &str) -> Option<Self> {
         let found = COLLATIONS.iter().find(|(_, _, known)| known.eq_ignore_ascii_case(name));
-        found.map(|(id, ..)| Self(*id))
-    }
-
-    /// The default collation of a character set of clients, in any case.
-    pub fn of_charset(name: &str) -> Option<Self> {
-        let found = COLLATIONS.iter().find(|(_, charset, _)| charset.eq_ignore_ascii_case(name));
-        found.map(|(id, ..)| Self(*id))
+        found.map(|(id, ..)| *id)
     }
 }
 
@@ -234,17 +161,5 @@ mod tests {
         assert_eq!(Collation::from_name("UTF8_general_ci"), Some(Collation(33)));
         assert_eq!(Collation(63).charset(), Some("binary"));
         assert_eq!(Collation::from_name("klingon_ci"), None);
-        assert_eq!(Collation::of_charset("GBK"), Some(Collation(28)));
-        assert_eq!(Collation::of_charset("utf8mb4"), Some(Collation::UTF8MB4_0900_AI_CI));
-        assert_eq!(Collation::of_charset("utf16"), None);
-    }
-
-    #[test]
-    fn what_is_not_utf8_of_the_character_sets_can_be_converted() {
-        for (_, charset, name) in COLLATIONS {
-            let is_own = matches!(charset, "utf8mb3" | "utf8mb4" | "binary");
-            assert_eq!(freshet_base::Charset::of_client(charset).is_none(), is_own, "{name}");
-            assert!(name == charset || name.starts_with(charset) || is_own, "{name}");
-        }
     }
 }

@@ -1,8 +1,5 @@
 //! Writing packets.
 
-use freshet_base::Charset;
-
-use crate::encode::put_lenenc_bytes;
 use crate::{Capabilities, FRAME_HEADER_BYTES, FRAME_PAYLOAD_MAX};
 
 /// An empty buffer of a larger capacity is freed.
@@ -19,7 +16,6 @@ pub struct PacketWriter {
     out: Vec<u8>,
     sequence: u8,
     capabilities: Capabilities,
-    charset: Option<Charset>,
 }
 
 impl PacketWriter {
@@ -36,16 +32,6 @@ impl PacketWriter {
     /// The negotiated capabilities.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
-    }
-
-    /// Sets the character set of texts; `None` for UTF-8.
-    pub fn set_charset(&mut self, charset: Option<Charset>) {
-        self.charset = charset;
-    }
-
-    /// The character set of texts; `None` for UTF-8.
-    pub fn charset(&self) -> Option<Charset> {
-        self.charset
     }
 
     /// Starts a reply: the next frame has this sequence id ([`Packet::reply_sequence`]).
@@ -138,15 +124,6 @@ impl PacketWriter {
     }
 }
 
-/// A text in the character set of the client; what is no text stays as it is.
-#[cold]
-pub(crate) fn converted(text: &[u8], charset: Charset) -> Vec<u8> {
-    match std::str::from_utf8(text) {
-        Ok(text) => charset.encode(text),
-        Err(_) => text.to_vec(),
-    }
-}
-
 /// A packet being written; removed if dropped before [`Frame::finish`].
 #[derive(Debug)]
 pub(crate) struct Frame<'w> {
@@ -166,15 +143,6 @@ impl Frame<'_> {
     #[inline]
     pub(crate) fn written(&mut self) -> &mut [u8] {
         &mut self.writer.out[self.start + FRAME_HEADER_BYTES..]
-    }
-
-    /// Appends a text with its length.
-    #[inline]
-    pub(crate) fn put_text(&mut self, text: &[u8]) {
-        match self.writer.charset {
-            None => put_lenenc_bytes(self.payload(), text),
-            Some(charset) => put_lenenc_bytes(self.payload(), &converted(text, charset)),
-        }
     }
 
     #[inline]

@@ -57,20 +57,6 @@ dropped.close()
 writer.commit()
 assert rows(reader, "SELECT id FROM t ORDER BY id") == ((1,), (7,)), "a dropped connection stayed"
 
-# Clients with other character sets; bytes stay what they are.
-for charset, text, code in [
-    ("latin1", "caf\u00e9 \u20ac", "cp1252"), ("gbk", "\u4e2d\u6587 \u7e17", "gbk"),
-    ("sjis", "\u8868", "shift_jis"), ("cp1251", "\u0434\u0430", "cp1251"),
-]:
-    with connect(database=DATABASE, charset=charset, autocommit=True) as other:
-        rows(other, "CREATE TABLE texts (s VARCHAR(20), b VARBINARY(20))")
-        rows(other, "INSERT INTO texts VALUES (%s, %s)", (text, b"\x5c\xff'"))
-        assert rows(other, "SELECT * FROM texts") == ((text, b"\x5c\xff'"),), charset
-        assert rows(other, "SELECT COUNT(*) FROM texts WHERE s = %s", (text,)) == ((1,),)
-        assert rows(reader, "SELECT s FROM texts") == ((text,),), charset
-        raises(1146, rows, other, f"SELECT * FROM `{text}`")
-        rows(other, "DROP TABLE texts")
-
 with reader.cursor(pymysql.cursors.DictCursor) as cursor:
     cursor.execute("SELECT id AS `the id`, s FROM t WHERE id = %s", (7,))
     assert cursor.fetchall() == [{"the id": 7, "s": ROW[1]}]

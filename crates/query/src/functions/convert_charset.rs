@@ -1,7 +1,7 @@
 //! Bytes of other character sets than UTF-8, in which all texts are held: CONVERT(x USING charset).
 
 use datafusion::logical_expr::ScalarUDF;
-use freshet_base::Charset;
+use freshet_schema::Charset;
 
 use super::row::{Kind, Out, Row, RowFunction, Source};
 

@@ -1,5 +1,5 @@
-use freshet_base::{Charset, Result, bail};
-use freshet_schema::Collation;
+use freshet_base::{Result, bail};
+use freshet_schema::{Charset, Collation};
 use sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType, ExactNumberInfo, Expr, Ident, ObjectName,
     StructField,

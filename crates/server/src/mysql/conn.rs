@@ -351,8 +351,7 @@ impl Connection {
             (session.settings.write_timeout, session.settings.read_timeout);
         let (pieces, mut incoming) = mpsc::channel(PIECES_WAITING);
         let memory = self.shared.query.memory();
-        let form = (self.writer.capabilities(), self.writer.charset());
-        let output = Output::new(form, sequence, pieces, memory);
+        let output = Output::new(self.writer.capabilities(), sequence, pieces, memory);
         let multi = self.multi_statements;
         let mut task =
             self.shared.statements.spawn(statement::run(session, request, multi, output));

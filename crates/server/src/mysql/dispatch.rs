@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use freshet_base::{Charset, Error, Result};
+use freshet_base::{Error, Result};
 use freshet_query::parser::CommandKind;
 use freshet_wire::{Command, Execute, OkPacket, PacketWriter, StateChange, StatusFlags};
 
@@ -52,44 +52,6 @@ pub struct Dispatcher<'a> {
 impl Dispatcher<'_> {
     /// Answers a command, or returns what is left to do.
     pub async fn answer(&mut self, command: Command<'_>) -> Next {
-        let charsets = self.session.settings.charsets;
-        self.writer.set_charset(charsets.results);
-        match charsets.client {
-            None => self.answer_utf8(command).await,
-            Some(charset) => Box::pin(self.answer_in(charset, command)).await,
-        }
-    }
-
-    /// The same for a client with another character set than UTF-8.
-    async fn answer_in(&mut self, charset: Charset, command: Command<'_>) -> Next {
-        let dialect = self.session.settings.dialect;
-        let failed = match command {
-            Command::Query(sql) => match text::decoded(sql, charset, dialect) {
-                Ok(sql) => return self.answer_utf8(Command::Query(sql.as_bytes())).await,
-                Err(error) => error,
-            },
-            Command::Prepare(sql) => match text::decoded(sql, charset, dialect) {
-                Ok(sql) => return self.answer_utf8(Command::Prepare(sql.as_bytes())).await,
-                Err(error) => error,
-            },
-            Command::Execute(execute) => {
-                let statement = self.statements.get(execute.statement_id, "mysqld_stmt_execute");
-                match statement.and_then(|statement| statement.decoded(&execute, charset)) {
-                    Ok(decoded) => {
-                        let execute = decoded.execute(&execute);
-                        return self.answer_utf8(Command::Execute(execute)).await;
-                    }
-                    Err(error) => error,
-                }
-            }
-            other => return self.answer_utf8(other).await,
-        };
-        self.session.diagnostics.clear();
-        self.failed(&failed);
-        Next::Answered
-    }
-
-    async fn answer_utf8(&mut self, command: Command<'_>) -> Next {
         if self.session.is_restricted()
             && let Err(error) = self.check_options(&command)
         {
@@ -104,14 +66,11 @@ impl Dispatcher<'_> {
             Command::Query(sql) => return self.query(sql).await,
             Command::Prepare(sql) => return self.prepare(sql),
             Command::Quit => return Next::Quit,
-            Command::ChangeUser(user) => match login::NewUser::of(&user) {
-                Ok(user) => return Next::ChangeUser(user),
-                Err(error) => self.failed(&error),
-            },
-            Command::FieldList { table, pattern } => match self.field_list(table, pattern) {
-                Ok(request) => return Next::Run(request),
-                Err(error) => self.failed(&error),
-            },
+            Command::ChangeUser(user) => return Next::ChangeUser(login::NewUser::of(&user)),
+            Command::FieldList { table, pattern } => {
+                let (table, pattern) = (table.to_owned(), pattern.to_owned());
+                return Next::Run(Request::FieldList { table, pattern });
+            }
             Command::CloseStatement(id) => self.statements.close(id),
             Command::SendLongData { statement_id, parameter, data } => {
                 let bytes_max = self.session.settings.packet_bytes_max;
@@ -123,8 +82,7 @@ impl Dispatcher<'_> {
             }
             Command::Ping => self.ok(),
             Command::InitDb(name) => {
-                let name = self.name(name);
-                let used = name.and_then(|name| self.session.move_to_database(&name));
+                let used = self.session.move_to_database(name);
                 self.done(used);
             }
             Command::ResetStatement(id) => {
@@ -158,11 +116,6 @@ impl Dispatcher<'_> {
         Next::Answered
     }
 
-    fn field_list(&self, table: &[u8], pattern: &[u8]) -> Result<Request> {
-        let (table, pattern) = (self.name(table)?, self.name(pattern)?);
-        Ok(Request::FieldList { table, pattern })
-    }
-
     /// Refuses what the options of the account do not allow; commands without an answer pass.
     fn check_options(&mut self, command: &Command<'_>) -> Result<()> {
         match command {
@@ -183,11 +136,6 @@ impl Dispatcher<'_> {
             | Command::Statistics => return Ok(()),
         }
         self.session.count_query()
-    }
-
-    /// A name in the character set of the client.
-    fn name(&self, bytes: &[u8]) -> Result<String> {
-        text::name(bytes, self.session.settings.charsets.client)
     }
 
     fn count(&self, kind: CommandKind) {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use freshet_base::{Charset, Error, ErrorCode, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_meta::Account;
 use freshet_wire::auth::{AuthPlugin, Credential, Scramble};
 use freshet_wire::handshake::{Greeting, HandshakeResponse, LoginRequest};
@@ -15,7 +15,6 @@ use tokio::io::AsyncReadExt;
 use crate::Shared;
 use crate::auth::{self, Exchange, LoginAttempt};
 use crate::mysql::socket::{End, send};
-use crate::mysql::text;
 use crate::process::Registration;
 use crate::session::{Client, Session};
 use crate::slots::ConnectionSlot;
@@ -136,33 +135,25 @@ pub async fn greet(
         )));
     }
     channel.writer.set_capabilities(request.hello.capabilities & OFFERED);
-    let charset = charset_of(request.hello.collation);
-    channel.writer.set_charset(charset);
-    let user = text::name(request.user, charset)?;
-    let claim = LoginClaim { user: &user, peer, plugin: request.plugin };
+    let claim = LoginClaim { user: request.user, peer, plugin: request.plugin };
     let account =
         authenticate(&mut channel, shared, &claim, scramble, Some(request.auth_response)).await?;
     shared.seat(slot, &account)?;
-    open_session(&channel, shared, registration, (peer, user), account, &request)
-}
-
-/// The character set of a client by its collation; `None` for UTF-8.
-fn charset_of(collation: Collation) -> Option<Charset> {
-    collation.charset().and_then(Charset::of_client)
+    open_session(&channel, shared, registration, peer, account, &request)
 }
 
 fn open_session(
     channel: &Channel<'_>,
     shared: &Arc<Shared>,
     registration: &Registration,
-    (peer, user): (IpAddr, String),
+    peer: IpAddr,
     account: Account,
     request: &LoginRequest<'_>,
 ) -> std::result::Result<Box<Session>, Refused> {
     let client = Client {
         account,
         roles: Arc::from([]),
-        user,
+        user: request.user.to_owned(),
         peer,
         capabilities: channel.writer.capabilities(),
         tls: channel.socket.tls_info(),
@@ -177,7 +168,7 @@ fn open_session(
     let mut session = Box::new(Session::new(Arc::clone(shared), process, client));
     check_expired(&session)?;
     if let Some(database) = request.database {
-        session.use_database(&text::name(database, charset_of(request.hello.collation))?)?;
+        session.use_database(database)?;
     }
     Ok(session)
 }
@@ -273,18 +264,14 @@ pub struct NewUser {
 
 impl NewUser {
     /// Copies the parameters out of the packet.
-    ///
-    /// # Errors
-    /// 1300 for names that are no text.
-    pub fn of(command: &ChangeUser<'_>) -> Result<Self> {
-        let charset = command.collation.and_then(charset_of);
-        Ok(Self {
-            user: text::name(command.user, charset)?,
-            database: command.database.map(|name| text::name(name, charset)).transpose()?,
+    pub fn of(command: &ChangeUser<'_>) -> Self {
+        Self {
+            user: command.user.to_owned(),
+            database: command.database.map(str::to_owned),
             plugin: command.plugin.map(str::to_owned),
             collation: command.collation,
             attributes: command.attributes.iter().collect(),
-        })
+        }
     }
 }
 

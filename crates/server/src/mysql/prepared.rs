@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use freshet_base::{Charset, Error, ErrorCode, Result, bail, err};
+use freshet_base::{Error, ErrorCode, Result, bail, err};
 use freshet_ingest::OnExisting;
 use freshet_ingest::decode::params::Params;
 use freshet_ingest::decode::prepared::PreparedRows;
@@ -13,7 +13,7 @@ use freshet_query::engine::Plan;
 use freshet_query::evaluation::Memory;
 use freshet_query::parser::Parsed;
 use freshet_query::result::ResultColumn;
-use freshet_wire::{DecodedParams, Execute, LongData, PacketWriter, ParamType, StatusFlags};
+use freshet_wire::{Execute, LongData, PacketWriter, ParamType, StatusFlags};
 
 use crate::accounts::SessionMemory;
 use crate::as_of::AsOf;
@@ -204,16 +204,6 @@ impl Prepared {
         }
     }
 
-    /// The parameters of an execution whose texts are in this character set.
-    ///
-    /// # Errors
-    /// A malformed packet, and 1300 for what is no text.
-    pub fn decoded(&mut self, execute: &Execute<'_>, charset: Charset) -> Result<DecodedParams> {
-        let count = usize::from(self.parameters);
-        let texts = (charset, &mut self.long_data);
-        DecodedParams::new(execute, count, &mut self.types, texts).map_err(protocol)
-    }
-
     /// What decoding the parameters of an execution needs: the bound types, which it may change,
     /// and the long parameters.
     pub fn parameter_parts(&mut self) -> (&mut Vec<ParamType>, &LongData) {
@@ -367,7 +357,6 @@ pub fn placeholders(sql: &[u8], dialect: Dialect) -> Result<u16> {
 pub fn protocol(error: freshet_wire::Error) -> Error {
     let code = match error.errno() {
         1210 => ErrorCode::WrongArguments,
-        1300 => ErrorCode::NotUtf8,
         1153 => ErrorCode::PacketTooLarge,
         _ => ErrorCode::PacketMalformed,
     };

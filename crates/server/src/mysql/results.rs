@@ -1,7 +1,7 @@
 //! Result sets in the text and binary encodings of the protocol.
 
 use arrow::array::RecordBatch;
-use freshet_base::{Charset, Lsn, Result, bail};
+use freshet_base::{Lsn, Result, bail};
 use freshet_query::evaluation::Memory;
 use freshet_query::result::{Cells, ResultColumn, ResultType};
 use freshet_query::temporal;
@@ -58,14 +58,13 @@ pub struct Gone;
 impl Output {
     /// An output whose first packet has this sequence id.
     pub fn new(
-        (capabilities, charset): (Capabilities, Option<Charset>),
+        capabilities: Capabilities,
         sequence: u8,
         pieces: mpsc::Sender<Piece>,
         memory: Memory,
     ) -> Self {
         let mut writer = PacketWriter::new();
         writer.set_capabilities(capabilities);
-        writer.set_charset(charset);
         writer.reply_to(sequence);
         Self { writer, covers: Lsn::ZERO, pieces, memory }
     }
@@ -98,21 +97,15 @@ impl Output {
     }
 }
 
-/// Bytes of a character in the lengths of columns.
-const CHAR_BYTES: u32 = 4;
-
-pub fn definition<'a>(column: &'a ResultColumn, texts: Texts) -> ColumnDefinition<'a> {
+pub fn definition<'a>(column: &'a ResultColumn, collation: Collation) -> ColumnDefinition<'a> {
     ColumnDefinition {
         schema: &column.database,
         table: &column.table,
         table_original: &column.org_table,
         name: &column.name,
         name_original: &column.org_name,
-        collation: if column.binary { Collation::BINARY } else { texts.collation },
-        length: match column.binary {
-            true => column.length,
-            false => (column.length / CHAR_BYTES).saturating_mul(texts.char_bytes),
-        },
+        collation: if column.binary { Collation::BINARY } else { collation },
+        length: column.length,
         column_type: column_type(column.ty),
         flags: ColumnFlags(column.flags),
         decimals: column.decimals,
@@ -123,42 +116,20 @@ fn column_type(ty: ResultType) -> ColumnType {
     ColumnType::from_code(ty as u8).expect("types of results are types of the protocol")
 }
 
-/// What columns of text in a session's results are said to have.
-#[derive(Clone, Copy)]
-pub struct Texts {
-    collation: Collation,
-    /// The most bytes of a character.
-    char_bytes: u32,
-}
-
-impl Texts {
-    pub fn of(session: &Session) -> Self {
-        let own = session.client.collation;
-        let (charset, char_bytes) = match session.settings.charsets.results {
-            Some(charset) => (charset.name(), charset.char_bytes_max()),
-            None => ("utf8mb4", CHAR_BYTES),
-        };
-        let is_own = own.charset().is_some_and(|of| of == charset || is_utf8(of, charset));
-        let collation = match is_own {
-            true => own,
-            false if charset == "utf8mb4" => Collation::UTF8MB4_GENERAL_CI,
-            false => Collation::of_charset(charset).unwrap_or(Collation::UTF8MB4_GENERAL_CI),
-        };
-        Self { collation, char_bytes }
+/// The collation of text in a session's results.
+pub fn result_collation(session: &Session) -> Collation {
+    match session.client.collation.charset() {
+        Some("utf8mb4" | "utf8mb3") => session.client.collation,
+        _ => Collation::UTF8MB4_GENERAL_CI,
     }
-}
-
-/// Whether both are UTF-8.
-fn is_utf8(charset: &str, other: &str) -> bool {
-    [charset, other].iter().all(|name| name.starts_with("utf8mb"))
 }
 
 pub fn definitions<'a>(
     columns: &'a [ResultColumn],
     session: &Session,
 ) -> Vec<ColumnDefinition<'a>> {
-    let texts = Texts::of(session);
-    columns.iter().map(|column| definition(column, texts)).collect()
+    let collation = result_collation(session);
+    columns.iter().map(|column| definition(column, collation)).collect()
 }
 
 /// Answers COM_STMT_PREPARE.
@@ -180,8 +151,6 @@ pub fn prepared(
 }
 
 pub fn begin(writer: &mut PacketWriter, columns: &[ResultColumn], session: &Session) {
-    // A statement before it in the same text may have set another.
-    writer.set_charset(session.settings.charsets.results);
     writer.columns(&definitions(columns, session), session.status());
 }
 
@@ -273,8 +242,6 @@ pub enum Value<'v> {
     Null,
     Int(i64),
     UInt(u64),
-    /// In UTF-8.
-    Text(&'v [u8]),
     Bytes(&'v [u8]),
 }
 
@@ -285,7 +252,7 @@ impl<'v> Value<'v> {
             _ if cells.is_null(row) => Self::Null,
             Cells::Int(values) => Self::Int(values.value(row)),
             Cells::UInt(values) => Self::UInt(values.value(row)),
-            Cells::Text(values) => Self::Text(values.value(row).as_bytes()),
+            Cells::Text(values) => Self::Bytes(values.value(row).as_bytes()),
             Cells::Bytes(values) => Self::Bytes(values.value(row)),
             _ => return None,
         })
@@ -296,7 +263,6 @@ impl<'v> Value<'v> {
             Self::Null => out.null(),
             Self::Int(value) => out.int(value),
             Self::UInt(value) => out.uint(value),
-            Self::Text(text) => out.text(text),
             Self::Bytes(bytes) => out.bytes(bytes),
         }
     }
@@ -307,7 +273,6 @@ impl<'v> Value<'v> {
             Self::Null => out.null(),
             Self::Int(value) => put_int(out, ty, value),
             Self::UInt(value) => put_int(out, ty, value.cast_signed()),
-            Self::Text(text) => out.text(text),
             Self::Bytes(bytes) => out.bytes(bytes),
         }
     }

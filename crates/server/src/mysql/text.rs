@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use freshet_base::{Charset, Result, bail, comment, err};
+use freshet_base::{Result, bail, comment};
 use freshet_ingest::decode::values::Dialect;
 
 /// The kinds of pieces of a statement.
@@ -61,56 +61,6 @@ fn behind_comment(sql: &[u8], at: usize) -> (Piece, usize) {
     }
 }
 
-/// The statement of a client with another character set, as UTF-8 text: what stands behind an
-/// introducer keeps its bytes, as a hex literal.
-///
-/// # Errors
-/// 1300 for what is no text of the character set.
-pub fn decoded(sql: &[u8], charset: Charset, dialect: Dialect) -> Result<Cow<'_, str>> {
-    if let Ok(text) = std::str::from_utf8(sql)
-        && text.is_ascii()
-    {
-        return Ok(Cow::Borrowed(text));
-    }
-    let marked = charset.marked(sql);
-    let (mut text, mut at) = (String::with_capacity(sql.len() * 2), 0);
-    while at < sql.len() {
-        let (kind, end) = piece(&marked, at, dialect);
-        let bytes = &sql[at..end];
-        let is_kept = is_string(kind, dialect) && !bytes.is_ascii() && is_introduced(&text);
-        if is_kept {
-            let mut kept = Vec::new();
-            at = strings((sql, &marked), at, dialect, &mut kept);
-            push_hex(&mut text, &kept);
-            continue;
-        }
-        match (charset.decode(bytes), kind) {
-            (Some(known), _) => text.push_str(&known),
-            (None, Piece::Comment) => text.push(' '),
-            (None, _) => {
-                let shown = bytes.escape_ascii().to_string();
-                let shown = shown.chars().take(80).collect::<String>();
-                bail!(NotUtf8, "Invalid {} character string: {shown}", charset.name());
-            }
-        }
-        at = end;
-    }
-    Ok(Cow::Owned(text))
-}
-
-/// A name of a client with this character set.
-///
-/// # Errors
-/// 1300 for what is no text of it.
-pub fn name(bytes: &[u8], charset: Option<Charset>) -> Result<String> {
-    let text = match charset {
-        Some(charset) => charset.decode(bytes),
-        None => std::str::from_utf8(bytes).ok().map(str::to_owned),
-    };
-    let set = charset.map_or("utf8mb4", Charset::name);
-    text.ok_or_else(|| err!(NotUtf8, "Invalid {set} character string: '{}'", bytes.escape_ascii()))
-}
-
 /// The number of `?` in a statement outside of strings, names and comments.
 pub fn placeholders(sql: &[u8], dialect: Dialect) -> usize {
     let (mut count, mut at) = (0, 0);
@@ -137,7 +87,7 @@ pub fn utf8(sql: &[u8], dialect: Dialect) -> Result<Cow<'_, str>> {
         let (kind, mut end) = piece(sql, at, dialect);
         let mut bytes = Vec::new();
         if is_string(kind, dialect) {
-            end = strings((sql, sql), at, dialect, &mut bytes);
+            end = strings(sql, at, dialect, &mut bytes);
         }
         match (std::str::from_utf8(&sql[at..end]), kind) {
             (Ok(valid), _) => text.push_str(valid),
@@ -163,18 +113,12 @@ fn is_string(piece: Piece, dialect: Dialect) -> bool {
 }
 
 /// Decodes the string at `at` and those that follow it with only blanks between, which form one
-/// value; returns the end of the last one. In `marked`, as long as `sql`, bytes that look like
-/// ASCII are it.
-fn strings(
-    (sql, marked): (&[u8], &[u8]),
-    mut at: usize,
-    dialect: Dialect,
-    out: &mut Vec<u8>,
-) -> usize {
+/// value; returns the end of the last one.
+fn strings(sql: &[u8], mut at: usize, dialect: Dialect, out: &mut Vec<u8>) -> usize {
     loop {
-        let (quote, (_, end)) = (sql[at], piece(marked, at, dialect));
-        let inner = at + 1..end.saturating_sub(1).max(at + 1);
-        unescape((&sql[inner.clone()], &marked[inner]), !dialect.no_backslash_escapes, out);
+        let (quote, (_, end)) = (sql[at], piece(sql, at, dialect));
+        let inner = &sql[at + 1..end.saturating_sub(1).max(at + 1)];
+        unescape(inner, !dialect.no_backslash_escapes, out);
         if sql.get(end) == Some(&quote) {
             // A doubled quote stands for one.
             out.push(quote);
@@ -190,11 +134,11 @@ fn strings(
     }
 }
 
-fn unescape((inner, marked): (&[u8], &[u8]), escapes: bool, out: &mut Vec<u8>) {
-    let mut bytes = inner.iter().zip(marked);
-    while let Some((&byte, &mark)) = bytes.next() {
-        match mark {
-            b'\\' if escapes => match bytes.next().map(|(byte, _)| byte) {
+fn unescape(inner: &[u8], escapes: bool, out: &mut Vec<u8>) {
+    let mut bytes = inner.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'\\' if escapes => match bytes.next() {
                 Some(b'0') => out.push(0),
                 Some(b'b') => out.push(8),
                 Some(b'n') => out.push(b'\n'),
@@ -206,26 +150,16 @@ fn unescape((inner, marked): (&[u8], &[u8]), escapes: bool, out: &mut Vec<u8>) {
                 Some(other) => out.push(*other),
                 None => out.push(b'\\'),
             },
-            _ => out.push(byte),
+            byte => out.push(byte),
         }
     }
 }
 
-/// The introducer that the text ends with, as in `_binary 'x'`, or another word.
-fn last_word(text: &str) -> &str {
-    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.trim_end().rsplit(|c| !in_name(c)).next().unwrap_or_default()
-}
-
-fn is_introduced(text: &str) -> bool {
-    let charset = last_word(text).strip_prefix('_');
-    charset
-        .is_some_and(|name| name.eq_ignore_ascii_case("binary") || Charset::named(name).is_some())
-}
-
 /// Appends a string as a hex literal, with an introducer so that it is never read as a number.
 fn push_hex(text: &mut String, bytes: &[u8]) {
-    let introduced = last_word(text).starts_with('_');
+    let in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let word = text.trim_end().rsplit(|c| !in_name(c)).next().unwrap_or_default();
+    let introduced = word.starts_with('_');
     text.push_str(if introduced { " x'" } else { " _binary x'" });
     for byte in bytes {
         write!(text, "{byte:02X}").expect("writing to a string cannot fail");
@@ -246,43 +180,6 @@ mod tests {
         assert_eq!(count("select ? -- ?\n, ? # ?\n, ? /* ? */ - ?"), 4);
         assert_eq!(count("select 1 /*! + ? */"), 1);
         assert_eq!(count("select '?"), 0);
-    }
-
-    #[test]
-    fn statements_are_decoded_before_they_are_read() {
-        let decode = |name: &str, sql: &[u8]| {
-            let charset = Charset::of_client(name).unwrap();
-            decoded(sql, charset, Dialect::default()).map(Cow::into_owned)
-        };
-        assert_eq!(
-            decode("latin1", b"select '\xe9', `\xe4`").unwrap(),
-            "select '\u{e9}', `\u{e4}`"
-        );
-        assert_eq!(decode("latin1", b"select 1").unwrap(), "select 1");
-        // The backslash is the second byte of a character, and the quote behind it ends the text.
-        assert_eq!(decode("gbk", b"select '\xbf\x5c'").unwrap(), "select '\u{7e17}'");
-        assert_eq!(decode("sjis", b"select '\x95\x5c'").unwrap(), "select '\u{8868}'");
-        assert_eq!(decode("gbk", b"select '\xbf'").unwrap_err().code().errno(), 1300);
-        assert_eq!(decode("gbk", b"select 1 -- \xbf\n").unwrap(), "select 1  ");
-    }
-
-    #[test]
-    fn bytes_behind_an_introducer_stay_as_they_are() {
-        let decode = |name: &str, sql: &[u8]| {
-            let charset = Charset::of_client(name).unwrap();
-            decoded(sql, charset, Dialect::default()).unwrap().into_owned()
-        };
-        assert_eq!(decode("latin1", b"select _binary'\xe9\\0'"), "select _binary x'E900'");
-        assert_eq!(decode("latin1", b"select _latin1 '\xe9'"), "select _latin1  x'E9'");
-        assert_eq!(decode("gbk", b"select _binary '\xbf\x5c\xff'"), "select _binary  x'BF5CFF'");
-        assert_eq!(decode("latin1", b"select _name '\xe9'"), "select _name '\u{e9}'");
-    }
-
-    #[test]
-    fn names_that_are_no_text_are_refused() {
-        let latin1 = Charset::of_client("latin1");
-        assert_eq!(name(b"\xe9", latin1).unwrap(), "\u{e9}");
-        assert_eq!(name(b"\xe9", None).unwrap_err().code().errno(), 1300);
     }
 
     #[test]

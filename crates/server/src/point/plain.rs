@@ -35,7 +35,7 @@ impl PlainColumn {
     fn value<'c>(&self, cell: Option<&'c [u8]>) -> Value<'c> {
         let Some(cell) = cell else { return Value::Null };
         match self.kind {
-            Kind::Text => Value::Text(cell),
+            Kind::Text => Value::Bytes(cell),
             Kind::Int(ty) => {
                 let value = int_of(ty, cell).expect("a stored integer has the bytes of its type");
                 match ty.is_unsigned() {

@@ -6,7 +6,7 @@ mod fields;
 
 use std::sync::Arc;
 
-use freshet_base::{Charset, Result, bail};
+use freshet_base::{Result, bail};
 use freshet_ingest::decode::fields::FieldReader;
 use freshet_ingest::decode::{Encoded, RowEncoder, Warnings};
 use freshet_ingest::{Load, LoadTarget, OnExisting, UsedIds, WaitLimit};
@@ -14,7 +14,7 @@ use freshet_meta::Privilege;
 use freshet_query::parser::{FieldTarget, LoadData, OnSameKey};
 use freshet_query::session::Value;
 use freshet_query::snapshot::temporary_names;
-use freshet_schema::{Collation, OnBad};
+use freshet_schema::{Charset, Collation, OnBad};
 use freshet_wire::Capabilities;
 
 use crate::accounts::RequestMemory;

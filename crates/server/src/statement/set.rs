@@ -10,7 +10,6 @@ use freshet_query::Parameter;
 use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
 use freshet_query::syntax::Scalar;
-use freshet_wire::Collation;
 
 use super::act::id_of;
 use super::values;
@@ -194,7 +193,6 @@ fn put(
             if id.variable().name == "group_commit" {
                 session.sets_group_commit = value.is_some();
             }
-            adapt_pair(session, id)?;
             warning
         }
     };
@@ -208,24 +206,6 @@ fn put(
             warn_of_serializable(session);
         }
     }
-    Ok(())
-}
-
-/// The character set and the collation of literals belong together: who sets one sets both.
-fn adapt_pair(session: &mut Session, id: variables::VariableId) -> Result<()> {
-    let Value::Text(value) = id.of(&session.variables) else { return Ok(()) };
-    let (other, value) = match id.variable().name {
-        "character_set_connection" => {
-            ("collation_connection", Collation::of_charset(value).and_then(Collation::name))
-        }
-        "collation_connection" => {
-            let charset = Collation::from_name(value).and_then(Collation::charset);
-            ("character_set_connection", charset)
-        }
-        _ => return Ok(()),
-    };
-    let value = value.expect("a value that was accepted is known");
-    variables::require(other)?.put(&mut session.variables, Value::Text(value.to_owned()));
     Ok(())
 }
 
@@ -272,25 +252,42 @@ fn put_text(session: &mut Session, name: &str, value: Option<&str>) -> Result<()
 
 /// SET NAMES.
 fn names(session: &mut Session, charset: Option<&str>, collation: Option<&str>) -> Result<()> {
-    let charset = charset.map(variables::client_charset).transpose()?;
-    let of = |name| Collation::from_name(name).and_then(Collation::charset);
-    if let (Some(charset), Some(name)) = (charset, collation)
-        && of(name).is_some_and(|other| other != charset)
-    {
-        bail!(CollationCharset, "COLLATION '{name}' is not valid for CHARACTER SET '{charset}'");
-    }
+    let charset = charset.map(variables::charset_name).transpose()?;
     for name in ["character_set_client", "character_set_connection", "character_set_results"] {
         put_text(session, name, charset)?;
     }
-    let default = charset.and_then(Collation::of_charset).and_then(Collation::name);
-    put_text(session, "collation_connection", collation.or(default))
+    let default = match charset {
+        Some("utf8mb4") => Some("utf8mb4_0900_ai_ci"),
+        Some("utf8mb3") => Some("utf8mb3_general_ci"),
+        Some("latin1") => Some("latin1_swedish_ci"),
+        Some("ascii") => Some("ascii_general_ci"),
+        Some("binary") => Some("binary"),
+        _ => None,
+    };
+    put_text(session, "collation_connection", collation.or(default))?;
+    warn_of_charset(session, charset);
+    Ok(())
 }
 
 /// SET CHARACTER SET.
 fn charset_only(session: &mut Session, charset: Option<&str>) -> Result<()> {
-    let charset = charset.map(variables::client_charset).transpose()?;
+    let charset = charset.map(variables::charset_name).transpose()?;
     put_text(session, "character_set_client", charset)?;
-    put_text(session, "character_set_results", charset)
+    put_text(session, "character_set_results", charset)?;
+    warn_of_charset(session, charset);
+    Ok(())
+}
+
+/// Says that texts are not converted, where a client asks for what is not UTF-8.
+fn warn_of_charset(session: &mut Session, charset: Option<&str>) {
+    let known = ["utf8mb4", "utf8mb3", "utf8", "ascii", "binary"];
+    if let Some(name) = charset.filter(|name| !known.contains(name)) {
+        let said = format!(
+            "statements and results are UTF-8, and are not converted to character set '{name}': \
+             use utf8mb4"
+        );
+        session.diagnostics.push("Warning", 1235, said);
+    }
 }
 
 async fn set_password(

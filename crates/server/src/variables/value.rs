@@ -1,6 +1,6 @@
 //! Validation and conversion of the values of variables.
 
-use freshet_base::{Error, Result, bail, err};
+use freshet_base::{Error, Result, err};
 use freshet_query::session::Value;
 use freshet_schema::Zone;
 use freshet_wire::Collation;
@@ -71,7 +71,6 @@ impl Variable {
             Kind::Text => self.text(value).map(|text| (Value::Text(text), None)),
             Kind::SqlMode => self.sql_mode(value).map(|mode| (Value::Text(mode), None)),
             Kind::Zone => self.zone(value).map(|zone| (Value::Text(zone), None)),
-            Kind::Charset { .. } if is_wide(value) => Err(self.refuse(value)),
             Kind::Charset { nullable } => charset(value, nullable).map(|name| (name, None)),
             Kind::Collation => collation(value).map(|name| (Value::Text(name), None)),
         }
@@ -228,27 +227,11 @@ fn charset(value: &Value, nullable: bool) -> Result<Value> {
 /// # Errors
 /// 1115 for an unknown name.
 pub fn charset_name(name: &str) -> Result<&'static str> {
+    const CHARSETS: [&str; 7] =
+        ["utf8mb4", "utf8mb3", "latin1", "ascii", "binary", "gbk", "latin2"];
     let name = if name.eq_ignore_ascii_case("utf8") { "utf8mb3" } else { name };
-    let found = Collation::of_charset(name).and_then(Collation::charset);
-    found.ok_or_else(|| err!(UnknownCharset, "Unknown character set: '{name}'"))
-}
-
-/// The canonical name of a character set that a client can have.
-///
-/// # Errors
-/// 1115 for an unknown one, and 1231 for one without ASCII, as `utf16`.
-pub fn client_charset(name: &str) -> Result<&'static str> {
-    if is_wide(&Value::Text(name.to_owned())) {
-        let variable = "character_set_client";
-        bail!(VariableValue, "Variable '{variable}' can't be set to the value of '{name}'");
-    }
-    charset_name(name)
-}
-
-/// Whether it names a character set that has no ASCII, in which nobody can talk to the server.
-fn is_wide(value: &Value) -> bool {
-    let wide = ["ucs2", "utf16", "utf16le", "utf32"];
-    matches!(value, Value::Text(name) if wide.iter().any(|one| one.eq_ignore_ascii_case(name)))
+    let found = CHARSETS.iter().find(|known| known.eq_ignore_ascii_case(name));
+    found.copied().ok_or_else(|| err!(UnknownCharset, "Unknown character set: '{name}'"))
 }
 
 fn collation(value: &Value) -> Result<String> {

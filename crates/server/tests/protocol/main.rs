@@ -7,7 +7,6 @@
     reason = "a test waits, and stops at the first surprise"
 )]
 
-mod charsets;
 #[path = "../common/mod.rs"]
 mod common;
 mod decimals;

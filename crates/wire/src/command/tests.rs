@@ -28,11 +28,11 @@ fn older_commands_are_statements() {
 #[test]
 fn what_the_client_writes_is_what_the_server_reads() {
     parsed(|w| w.command_quit(), |c| assert_eq!(c, Command::Quit));
-    parsed(|w| w.command_init_db("shop"), |c| assert_eq!(c, Command::InitDb(b"shop")));
+    parsed(|w| w.command_init_db("shop"), |c| assert_eq!(c, Command::InitDb("shop")));
     parsed(|w| w.command_query(b"select 1"), |c| assert_eq!(c, Command::Query(b"select 1")));
     parsed(
         |w| w.command_field_list("t", "a%"),
-        |c| assert_eq!(c, Command::FieldList { table: b"t", pattern: b"a%" }),
+        |c| assert_eq!(c, Command::FieldList { table: "t", pattern: "a%" }),
     );
     parsed(|w| w.command_statistics(), |c| assert_eq!(c, Command::Statistics));
     parsed(|w| w.command_process_kill(9), |c| assert_eq!(c, Command::ProcessKill(9)));
@@ -64,7 +64,7 @@ fn change_user_in_short_and_full() {
         |w| w.command_change_user("ana", "shop", 45),
         |c| {
             let Command::ChangeUser(change) = c else { panic!("{c:?}") };
-            assert_eq!((change.user, change.database), (&b"ana"[..], Some(&b"shop"[..])));
+            assert_eq!((change.user, change.database), ("ana", Some("shop")));
             assert_eq!((change.collation, change.plugin), (Some(Collation(45)), None));
         },
     );
@@ -107,7 +107,7 @@ fn unknown_commands_and_empty_packets_are_told_apart() {
     let error = Command::parse(&[], PLAIN).unwrap_err();
     assert_eq!(error.to_string(), "Malformed communication packet: empty command");
     assert!(Command::parse(&[0x17, 1, 0, 0], PLAIN).is_err());
-    assert_eq!(Command::parse(b"\x02\xff", PLAIN), Ok(Command::InitDb(b"\xff")));
+    assert!(Command::parse(b"\x02\xff", PLAIN).is_err());
 }
 
 #[test]

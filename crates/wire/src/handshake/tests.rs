@@ -70,8 +70,8 @@ fn a_login_survives_every_set_of_capabilities() {
             panic!("not a login with {capabilities:?}");
         };
         assert_eq!(login.hello, hello(capabilities));
-        assert_eq!((login.user, login.auth_response), (&b"ana"[..], &b"0123456789"[..]));
-        assert_eq!(login.database, has(Capabilities::CONNECT_WITH_DB).then_some(&b"shop"[..]));
+        assert_eq!((login.user, login.auth_response), ("ana", &b"0123456789"[..]));
+        assert_eq!(login.database, has(Capabilities::CONNECT_WITH_DB).then_some("shop"));
         let plugin = has(Capabilities::PLUGIN_AUTH).then_some("mysql_native_password");
         assert_eq!(login.plugin, plugin);
         let attributes: Vec<_> = login.attributes.iter().collect();
@@ -103,13 +103,13 @@ fn trailing_fields_may_be_missing() {
     let Ok(HandshakeResponse::Login(login)) = HandshakeResponse::parse(&packet) else {
         panic!("a short login is a login");
     };
-    assert_eq!((login.user, login.database, login.plugin), (&b"root"[..], None, None));
+    assert_eq!((login.user, login.database, login.plugin), ("root", None, None));
 
     packet.extend_from_slice(b"db\0mysql_native_password");
     let Ok(HandshakeResponse::Login(login)) = HandshakeResponse::parse(&packet) else {
         panic!("the last zero byte may be missing");
     };
-    assert_eq!((login.database, login.plugin), (Some(&b"db"[..]), Some("mysql_native_password")));
+    assert_eq!((login.database, login.plugin), (Some("db"), Some("mysql_native_password")));
 }
 
 #[test]

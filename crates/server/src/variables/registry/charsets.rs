@@ -32,7 +32,7 @@ pub const ALL: &[Variable] = &[
         "character_set_results",
         Kind::Charset { nullable: true },
         "utf8mb4",
-        "The character set of results; NULL and binary: UTF-8.",
+        "The character set of results; always UTF-8.",
     ),
     both(
         "character_set_server",

@@ -1,11 +1,8 @@
 //! Character sets of MySQL other than UTF-8. All texts here are UTF-8: those of another character
 //! set are converted where they come in, and where their bytes are asked for.
 
-use std::borrow::Cow;
-
 use encoding_rs::{DecoderResult, EncoderResult, Encoding};
-
-use crate::{Result, bail};
+use freshet_base::{Result, bail};
 
 /// A character set whose texts can be converted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,8 +42,7 @@ fn encoding_of(name: &str) -> Option<(&'static str, &'static Encoding)> {
         "ujis" => ("ujis", encoding_rs::EUC_JP),
         "utf16" => ("utf16", encoding_rs::UTF_16BE),
         "utf16le" => ("utf16le", encoding_rs::UTF_16LE),
-        "ascii" => ("ascii", encoding_rs::UTF_8),
-        "utf8" | "utf8mb3" | "utf8mb4" => ("utf8mb4", encoding_rs::UTF_8),
+        "ascii" | "utf8" | "utf8mb3" | "utf8mb4" => ("utf8mb4", encoding_rs::UTF_8),
         _ => return None,
     })
 }
@@ -62,50 +58,6 @@ impl Charset {
         Some(Self { name, encoding })
     }
 
-    /// The character set of this name where the texts of a client that has it differ from those
-    /// here; `None` for others, and for what no client can have, as `utf16`.
-    pub fn of_client(name: &str) -> Option<Self> {
-        let wide = [encoding_rs::UTF_16BE, encoding_rs::UTF_16LE];
-        let found = Self::named(name).filter(|found| !wide.contains(&found.encoding))?;
-        (found.name != "utf8mb4").then_some(found)
-    }
-
-    /// In MySQL.
-    pub fn name(self) -> &'static str {
-        self.name
-    }
-
-    /// The most bytes of a character.
-    pub fn char_bytes_max(self) -> u32 {
-        match self.name {
-            "gb18030" | "utf8mb4" => 4,
-            "eucjpms" | "ujis" => 3,
-            "big5" | "cp932" | "euckr" | "gb2312" | "gbk" | "sjis" => 2,
-            _ => 1,
-        }
-    }
-
-    /// A text in which a byte below 128 is that ASCII character: characters of several bytes, whose
-    /// last may look like a backslash or a letter, are others.
-    pub fn marked(self, text: &[u8]) -> Cow<'_, [u8]> {
-        let trails: fn(u8) -> bool = match self.name {
-            "big5" | "gb18030" | "gb2312" | "gbk" => |lead| matches!(lead, 0x81..=0xfe),
-            "cp932" | "sjis" => |lead| matches!(lead, 0x81..=0x9f | 0xe0..=0xfc),
-            _ => return Cow::Borrowed(text),
-        };
-        let mut marked = text.to_vec();
-        let mut at = 0;
-        while at < text.len() {
-            let is_two = trails(text[at])
-                && text.get(at + 1).is_some_and(|trail| matches!(trail, 0x40..=0x7e | 0x80..=0xfe));
-            if is_two {
-                marked[at + 1] |= 0x80;
-            }
-            at += if is_two { 2 } else { 1 };
-        }
-        Cow::Owned(marked)
-    }
-
     /// Whether its texts are as they are here.
     pub fn is_utf8(self) -> bool {
         self.encoding == encoding_rs::UTF_8
@@ -119,10 +71,6 @@ impl Charset {
 
     /// The bytes of a text; a character that there is none for is a question mark.
     pub fn encode(self, text: &str) -> Vec<u8> {
-        if self.name == "ascii" {
-            let byte = |c: char| if c.is_ascii() { c as u8 } else { MISSING };
-            return text.chars().map(byte).collect();
-        }
         if self.encoding == encoding_rs::UTF_16BE {
             return text.encode_utf16().flat_map(u16::to_be_bytes).collect();
         }
@@ -199,7 +147,6 @@ mod tests {
             ("utf16", "a\u{1f600}", &b"\x00a\xd8\x3d\xde\x00"[..]),
             ("utf16le", "a\u{e9}", &b"a\x00\xe9\x00"[..]),
             ("utf8", "\u{e9}", "\u{e9}".as_bytes()),
-            ("gb18030", "\u{1f600}", &b"\x94\x39\xfc\x36"[..]),
         ] {
             let known = Charset::named(charset).unwrap();
             assert_eq!(known.encode(text), bytes, "{charset}");
@@ -214,31 +161,6 @@ mod tests {
         let latin1 = Charset::named("latin1").unwrap();
         assert_eq!(latin1.encode("a\u{4e2d}b\u{4e2d}"), b"a?b?");
         assert_eq!(Charset::named("gbk").unwrap().decode(b"\xd6"), None);
-    }
-
-    #[test]
-    fn ascii_has_question_marks_for_all_others() {
-        let ascii = Charset::of_client("ascii").unwrap();
-        assert_eq!(ascii.encode("caf\u{e9}"), b"caf?");
-        assert_eq!(ascii.decode(b"cafe").as_deref(), Some("cafe"));
-    }
-
-    #[test]
-    fn clients_have_no_wide_character_sets() {
-        for name in ["utf8mb4", "utf8", "binary", "ucs2", "utf16", "utf16le", "utf32", "klingon"] {
-            assert_eq!(Charset::of_client(name), None, "{name}");
-        }
-        assert_eq!(Charset::of_client("LATIN1").unwrap().name(), "latin1");
-    }
-
-    #[test]
-    fn a_backslash_inside_of_a_character_is_marked() {
-        let marked = |name, text| Charset::named(name).unwrap().marked(text).into_owned();
-        assert_eq!(marked("gbk", b"'\xbf\x5c'"), b"'\xbf\xdc'");
-        assert_eq!(marked("sjis", b"\x95\x5c\\"), b"\x95\xdc\\");
-        assert_eq!(marked("sjis", b"\xb1\\"), b"\xb1\\", "a character of one byte");
-        assert_eq!(marked("gbk", b"\xbf'"), b"\xbf'", "no character: the quote counts");
-        assert_eq!(marked("latin1", b"\xbf\x5c"), b"\xbf\x5c");
     }
 
     #[test]
