@@ -197,9 +197,10 @@ fn bits(name: &str, left: Operand<'_>, right: Operand<'_>) -> Expr {
 pub fn compare(left: Operand<'_>, op: Operator, right: Operand<'_>) -> Expr {
     let (left, right) = comparable(left, right);
     match op {
-        // If one side is always NULL, `<=>` is IS NULL of the other.
-        Operator::IsNotDistinctFrom if left.1 == DataType::Null => right.0.is_null(),
-        Operator::IsNotDistinctFrom if right.1 == DataType::Null => left.0.is_null(),
+        // If one side is always NULL, `<=>` says whether the other is; unlike IS NULL it does not
+        // find the zero date.
+        Operator::IsNotDistinctFrom if left.1 == DataType::Null => !right.0.is_not_null(),
+        Operator::IsNotDistinctFrom if right.1 == DataType::Null => !left.0.is_not_null(),
         Operator::IsNotDistinctFrom if is_of_rows(&left.0) && is_of_rows(&right.0) => {
             same_or_both_null(left, right)
         }

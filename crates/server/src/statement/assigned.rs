@@ -21,7 +21,7 @@ use freshet_schema::{Column, ColumnType, DefaultValue, Rules, TableSchema};
 
 pub use columns::{AssignedColumns, NewValues, touched_beside};
 
-use super::cells::{cells_for, put_cell, row_numbers};
+use super::cells::{put_cell, row_numbers};
 use super::query;
 use super::sequence::columns::SequenceColumns;
 use crate::given::GivenRows;
@@ -174,12 +174,7 @@ impl Assigned {
         columns: &[ResultColumn],
         new: &mut NewValues,
     ) -> Result<()> {
-        let schema = &self.columns.target().schema().columns;
-        let of = self.columns.columns().iter().zip(&self.values);
-        let of = of.filter(|(_, value)| value.is_some()).map(|(&at, _)| schema[at].ty);
-        // The first column has the numbers of the rows.
-        let number = std::iter::once(ColumnType::BigInt { unsigned: false });
-        let cells = cells_for(batch, columns, number.chain(of))?;
+        let cells = Cells::of(batch, columns)?;
         let numbers = row_numbers(&cells)?;
         let mut text = Vec::new();
         for (at, number) in numbers.into_iter().enumerate() {

@@ -1,14 +1,11 @@
 //! Values of expressions and queries on their way into encoded rows.
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::Array;
 use freshet_base::{Result, bail};
 use freshet_ingest::decode::{Fault, RowEncoder, StoredValues};
-use freshet_query::origin::flags;
-use freshet_query::result::{Cells, ResultColumn};
+use freshet_query::result::Cells;
 use freshet_schema::row::{DAYS_MAX, DAYS_MIN, MICROS_PER_DAY};
-use freshet_schema::value::{
-    Encoding, LocalDateTime, micros_cut, number_of_label, number_of_set, put_i64, put_text,
-};
+use freshet_schema::value::{Encoding, LocalDateTime, micros_cut, put_i64, put_text};
 use freshet_schema::{Column, ColumnType, Literal, value};
 
 /// Dates from the year 1 on, which are stored as their text is.
@@ -23,32 +20,6 @@ pub fn put(
     literal: Literal<'_>,
 ) -> std::result::Result<(), Box<Fault>> {
     encoder.put(literal, |column, rules, out| value::put(column, literal, rules, out))
-}
-
-/// Values on their way into columns of these types: those of ENUM and SET columns of tables are
-/// numbers where such are stored.
-///
-/// # Errors
-/// As [`Cells::of`].
-pub fn cells_for(
-    batch: &RecordBatch,
-    columns: &[ResultColumn],
-    targets: impl Iterator<Item = ColumnType>,
-) -> Result<Vec<Cells>> {
-    let mut all = Cells::of(batch, columns)?;
-    for ((cells, column), ty) in all.iter_mut().zip(columns).zip(targets) {
-        if let Cells::Text(texts) = &*cells
-            && !column.labels.is_empty()
-            && ty.is_numeric()
-        {
-            let number = |text| match column.flags & flags::SET {
-                0 => number_of_label(&column.labels, text),
-                _ => number_of_set(&column.labels, text),
-            };
-            *cells = Cells::UInt(texts.iter().map(|text| text.map(number)).collect());
-        }
-    }
-    Ok(all)
 }
 
 /// Writes a computed value.

@@ -22,7 +22,7 @@ pub use selected::Selected;
 
 use super::assigned::{default_of, note};
 use super::carried::Carried;
-use super::cells::{cells_for, line_of, line_of_cells, put, put_cell, text_of};
+use super::cells::{line_of, line_of_cells, put, put_cell, text_of};
 use super::duplicate::insert_or_update;
 use super::{act, values};
 use crate::accounts::SessionMemory;
@@ -427,8 +427,7 @@ fn encode_batch(
     rows_before: u64,
     out: &mut Vec<u8>,
 ) -> Result<Encoded> {
-    let targets = (0..target.plan.width()).map(|at| target.plan.column(at).ty);
-    let cells = cells_for(batch, result, targets)?;
+    let cells = Cells::of(batch, result)?;
     let mut text = Vec::new();
     let mut encoder =
         RowEncoder::new(&target.plan, &target.rules, out).counting_from(rows_before + 1);
