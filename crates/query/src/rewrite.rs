@@ -38,6 +38,7 @@ use sqlparser::ast::{BinaryOperator, Expr, ObjectName, Query, Select, TableFacto
 
 use crate::assign;
 use crate::by_row::{VariableType, VariableTypes};
+use crate::functions::types::is_comparison;
 use crate::session::Session;
 use crate::visit::walk_mut;
 
@@ -245,11 +246,8 @@ fn is_named(expr: &Expr) -> bool {
 
 /// Whether an expression compares values.
 fn is_condition(expr: &Expr) -> bool {
-    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, Spaceship};
     match expr {
-        Expr::BinaryOp { op, .. } => {
-            matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship)
-        }
+        Expr::BinaryOp { op, .. } => is_comparison(op),
         Expr::Like { .. }
         | Expr::RLike { .. }
         | Expr::InList { .. }

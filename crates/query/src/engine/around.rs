@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{Column, Result, TableReference};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Expr;
@@ -35,7 +35,12 @@ impl Planners {
 
     /// Notes the columns of a table that was found.
     pub fn found(&self, table: &str, schema: SchemaRef) {
-        self.names.found.lock().schemas.insert(table.to_owned(), schema);
+        let mut found = self.names.found.lock();
+        let known = found.schemas.entry(table.to_owned()).or_insert_with(|| Arc::clone(&schema));
+        // Of two tables with one name nothing is said.
+        if *known != schema {
+            *known = Arc::new(Schema::empty());
+        }
     }
 }
 
@@ -62,7 +67,12 @@ impl RelationPlanner for TableNames {
             && let Some(table) = name.0.last().and_then(|part| part.as_ident())
         {
             let alias = alias.name.value.clone();
-            self.found.lock().tables.insert(alias, table.value.clone());
+            let mut found = self.found.lock();
+            let known = found.tables.entry(alias).or_insert_with(|| table.value.clone());
+            // An alias of two tables is that of none.
+            if *known != table.value {
+                known.clear();
+            }
         }
         Ok(RelationPlanning::Original(Box::new(relation)))
     }

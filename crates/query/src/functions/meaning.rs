@@ -267,6 +267,7 @@ pub fn digits_of_text(text: &str, wanted: &DataType) -> u8 {
     let digits = part.bytes().take_while(u8::is_ascii_digit).count();
     u8::try_from(digits).map_or(DIGITS_MAX, |digits| digits.min(DIGITS_MAX))
 }
+
 /// The type of a text argument before its conversion to text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {

@@ -12,7 +12,7 @@ use super::number::CLOCK_DIGITS;
 use super::once::is_long;
 use super::types::{
     Operand, TEMPORAL_NUMBER, TypedExpr, common, converted, exact_digits, integer_digits, is_clock,
-    is_decimal, is_temporal, truth,
+    is_comparison, is_decimal, is_temporal, truth,
 };
 use super::whole::{hidden, with_short_name};
 use super::written_dates::{date_literal, temporal_operand};
@@ -116,8 +116,8 @@ fn as_exact_number(expr: Expr, schema: &DFSchema, divided: bool) -> Result<Expr>
 
 /// Whether the operator's result is a boolean.
 fn is_condition(op: &BinaryOperator) -> bool {
-    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship, Xor};
-    matches!(op, And | Eq | Gt | GtEq | Lt | LtEq | NotEq | Or | Spaceship | Xor)
+    use BinaryOperator::{And, Or, Xor};
+    is_comparison(op) || matches!(op, And | Or | Xor)
 }
 
 /// Operands of which one is JSON: it is compared to text as JSON, and to numbers as a number.

@@ -4,6 +4,7 @@
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, cast, lit};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::convert::{self, is_binary, is_text};
 
@@ -56,6 +57,12 @@ pub fn common(left: &DataType, right: &DataType) -> DataType {
         (a, b) if integer_digits(a).is_some() && integer_digits(b).is_some() => Int64,
         _ => DataType::Utf8View,
     }
+}
+
+/// Whether an operator compares values.
+pub fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, Spaceship};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship)
 }
 
 /// Whether a type has a date, with or without a time of day.

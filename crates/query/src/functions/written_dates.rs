@@ -6,7 +6,7 @@ use datafusion::logical_expr::{Expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_base::{Error, ErrorCode};
 
-use super::types::{Operand, TypedExpr, converted, is_temporal};
+use super::types::{Operand, TypedExpr, converted, is_comparison, is_temporal};
 use crate::convert::DATETIME;
 use crate::error::external;
 use crate::losses;
@@ -21,15 +21,13 @@ pub(super) fn check(
     left: (&Expr, &DataType),
     right: (&Expr, &DataType),
 ) -> Result<()> {
-    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, Spaceship};
     let (date, other) = match (is_temporal(left.1), is_temporal(right.1)) {
         (true, false) => (left.1, right.0),
         (false, true) => (right.1, left.0),
         _ => return Ok(()),
     };
-    let is_comparison = matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship);
     match text_of(other) {
-        Some(text) if is_comparison && temporal::parse_datetime(text).is_none() => {
+        Some(text) if is_comparison(op) && temporal::parse_datetime(text).is_none() => {
             let ty = if *date == DataType::Date32 { "DATE" } else { "DATETIME" };
             let message = format!("Incorrect {ty} value: '{text}'");
             Err(external(Error::new(ErrorCode::NoDate, message)))
@@ -59,8 +57,7 @@ pub(super) fn date_literal(micros: Option<i64>, with: &DataType) -> TypedExpr {
 /// An operand of a comparison with a date: literals are converted while planning, so that the
 /// column needs no conversion and can be used for pruning.
 pub(super) fn temporal_operand(operand: Operand<'_>, with: &DataType) -> TypedExpr {
-    if let Expr::Literal(value, _) = &operand.0
-        && let Some(Some(text)) = value.try_as_str()
+    if let Some(text) = text_of(&operand.0)
         && losses::may_fold(|| temporal::is_whole_datetime(text))
     {
         return date_literal(temporal::parse_datetime(text), with);

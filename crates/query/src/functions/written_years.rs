@@ -6,6 +6,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_schema::ColumnType;
 
+use super::types::is_comparison;
 use crate::origin::ColumnOrigin;
 use crate::temporal;
 
@@ -16,8 +17,7 @@ pub(super) fn full(
     (left, right): (Expr, Expr),
     schema: &DFSchema,
 ) -> (Expr, Expr) {
-    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq, Spaceship};
-    if !matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship) {
+    if !is_comparison(op) {
         return (left, right);
     }
     match (of_two_digits(&left), of_two_digits(&right)) {

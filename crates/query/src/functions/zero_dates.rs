@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int32Array, PrimitiveArray};
-use arrow::datatypes::{DataType, Date32Type, Int32Type, TimestampMicrosecondType};
+use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Int32Array, PrimitiveArray};
+use arrow::datatypes::{DataType, Date32Type, FieldRef, Int32Type, TimestampMicrosecondType};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::functions::datetime::date_part;
 use datafusion::logical_expr::preimage::PreimageResult;
@@ -13,14 +13,13 @@ use datafusion::logical_expr::{
 };
 
 use crate::temporal;
-use arrow::datatypes::FieldRef;
 
 /// The values with NULL for the zero date.
 pub fn without<T: ArrowPrimitiveType>(
     array: PrimitiveArray<T>,
     is_zero: fn(T::Native) -> bool,
 ) -> PrimitiveArray<T> {
-    match array.values().iter().copied().any(is_zero) {
+    match has_zeros(&array, is_zero) {
         true => array.iter().map(|value| value.filter(|value| !is_zero(*value))).collect(),
         false => array,
     }
@@ -83,19 +82,29 @@ fn zeros_of(value: &ColumnarValue) -> Result<Option<Vec<bool>>> {
         ColumnarValue::Array(array) => Arc::clone(array),
         ColumnarValue::Scalar(value) => value.to_array()?,
     };
-    let zeros: Vec<bool> = match array.data_type() {
-        DataType::Date32 => {
-            let days = array.as_primitive::<Date32Type>();
-            days.iter().map(|days| days.is_some_and(temporal::is_zero_day)).collect()
-        }
-        DataType::Timestamp(..) => {
-            let micros = array.as_primitive_opt::<TimestampMicrosecondType>();
-            let zero = |micros: Option<i64>| micros.is_some_and(temporal::is_zero);
-            micros.map_or(Vec::new(), |micros| micros.iter().map(zero).collect())
-        }
-        _ => return Ok(None),
-    };
-    Ok(zeros.contains(&true).then_some(zeros))
+    let days = array.as_primitive_opt::<Date32Type>();
+    let micros = array.as_primitive_opt::<TimestampMicrosecondType>();
+    Ok(match (days, micros) {
+        (Some(days), _) => zeros_among(days, temporal::is_zero_day),
+        (_, Some(micros)) => zeros_among(micros, temporal::is_zero),
+        _ => None,
+    })
+}
+
+fn zeros_among<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    is_zero: fn(T::Native) -> bool,
+) -> Option<Vec<bool>> {
+    has_zeros(array, is_zero)
+        .then(|| array.iter().map(|value| value.is_some_and(is_zero)).collect())
+}
+
+/// Whether any value may be the zero date; what stands behind a NULL is looked at, too.
+fn has_zeros<T: ArrowPrimitiveType>(
+    array: &PrimitiveArray<T>,
+    is_zero: fn(T::Native) -> bool,
+) -> bool {
+    array.values().iter().copied().any(is_zero)
 }
 
 pub fn all() -> Vec<ScalarUDF> {

@@ -2,7 +2,7 @@
 //! of the transaction, and the query reads what these rows are now.
 
 mod joined;
-mod parts;
+mod tables;
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use freshet_query::syntax::Select;
 use freshet_schema::{ColumnsBuilder, KeyModel, TableSchema};
 use freshet_storage::resolver::KeyedRows;
 
-use self::parts::Part;
+use self::tables::LockedTable;
 use super::query;
 use crate::accounts::SessionMemory;
 use crate::given::GivenRows;
@@ -60,11 +60,11 @@ pub async fn select(
     };
     // Not while it holds the rows.
     session.enter_for(query).await?;
-    let parts = parts::of(session, locking.tables, own.is_some())?;
-    if parts.is_empty() {
+    let tables = tables::of(session, locking.tables, own.is_some())?;
+    if tables.is_empty() {
         return query::select(session, query, items, parameters).await;
     }
-    let locking = (parts, locking.is_single);
+    let locking = (tables, locking.is_single);
     if let Some(own) = own {
         return within(session, (query, items), locking, parameters, own).await;
     }
@@ -79,15 +79,15 @@ pub async fn select(
 async fn within(
     session: &mut Session,
     query: (&Select, &[String]),
-    (parts, is_single): (Vec<Part>, bool),
+    (tables, is_single): (Vec<LockedTable>, bool),
     parameters: Vec<Parameter>,
     own: OwnRows,
 ) -> Result<Reply> {
-    match &parts[..] {
-        [part] if is_single && part.knows_limit() => {
-            alone(session, query, part, parameters, own).await
+    match &tables[..] {
+        [table] if is_single && table.knows_limit() => {
+            alone(session, query, table, parameters, own).await
         }
-        _ => joined::select(session, query, parts, parameters, own).await,
+        _ => joined::select(session, query, tables, parameters, own).await,
     }
 }
 
@@ -95,16 +95,16 @@ async fn within(
 async fn alone(
     session: &mut Session,
     (query, items): (&Select, &[String]),
-    part: &Part,
+    table: &LockedTable,
     parameters: Vec<Parameter>,
     own: OwnRows,
 ) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
-    let Part { change: lock, target, wait, .. } = part;
-    let mut locking = part.locking(session, &engine, own);
+    let LockedTable { change: lock, target, wait, .. } = table;
+    let mut locking = table.locking(session, &engine, own);
     if target.table().key_model == KeyModel::Duplicate {
         // Rows without keys: the table is locked, and read when it is.
-        bounded(session, locking.lock_table()).await.map_err(|error| part.error(error))?;
+        bounded(session, locking.lock_table()).await.map_err(|error| table.error(error))?;
         session.acked = session.acked.max(locking.seen());
         let (origin, part) = (Reader::latest(session).await?, query::portion(session, query));
         return query::select_from(session, (query, items), origin, parameters, part).await;
@@ -112,10 +112,10 @@ async fn alone(
     bounded(session, locking.begin()).await?;
     let keys = match wait {
         LockWait::Skip => free(session, lock, target, &mut locking, &parameters).await?,
-        _ => parts::found(session, lock, target, &parameters).await?,
+        _ => tables::found(session, lock, target, &parameters).await?,
     };
     let rows = locked(session, &mut locking, (&keys, target.schema())).await;
-    let rows = rows.map_err(|error| part.error(error))?;
+    let rows = rows.map_err(|error| table.error(error))?;
     session.acked = session.acked.max(locking.seen());
     let given = GivenRows::of(target.id(), Arc::clone(target.schema()), rows);
     let (origin, part) = (Reader::over(session, given).await?, query::portion(session, query));
@@ -151,14 +151,14 @@ async fn free(
     parameters: &[Parameter],
 ) -> Result<KeyedRows> {
     let Some(limit) = lock.limit()? else {
-        let keys = parts::found(session, lock, target, parameters).await?;
+        let keys = tables::found(session, lock, target, parameters).await?;
         return locking.lock_free(&keys, u64::MAX);
     };
     let mut tries = 0;
     loop {
         // No more rows than these are held now.
         let most = limit.saturating_add(session.shared.engine.locked_keys() as u64);
-        let keys = parts::found(session, &lock.with_limit(most), target, parameters).await?;
+        let keys = tables::found(session, &lock.with_limit(most), target, parameters).await?;
         let free = locking.lock_free(&keys, limit)?;
         tries += 1;
         if u64::from(free.len()) >= limit || u64::from(keys.len()) < most || tries == TRIES_MAX {

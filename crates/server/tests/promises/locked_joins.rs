@@ -20,13 +20,6 @@ fn filled(server: &TestServer) -> Client {
     client
 }
 
-fn errno(client: &mut Client, sql: &str) -> u16 {
-    match client.query(sql) {
-        Outcome::Err { errno, .. } => errno,
-        other => panic!("{sql}: {other:?}"),
-    }
-}
-
 /// Whether another session may lock these rows at once.
 fn is_free(client: &mut Client, rows: &str) -> bool {
     match client.query(&format!("select 1 from {rows} for update nowait")) {
@@ -128,7 +121,7 @@ fn workers_take_different_jobs_of_a_join() {
     assert_eq!(one.texts(&both), [["1", "1"]]);
     two.run("begin");
     assert_eq!(two.texts(&both), Vec::<Vec<String>>::new(), "job 2 is free, and its queue is not");
-    assert_eq!(errno(&mut two, &format!("{JOINED} for update nowait")), 3572);
+    assert_eq!(two.fails(&format!("{JOINED} for update nowait")).errno, 3572);
     two.run("rollback");
     one.run("rollback");
     three.run("rollback");
@@ -184,6 +177,6 @@ fn a_commit_compares_what_a_join_has_locked() {
     one.texts(&format!("{JOINED} where j.id = 1 for update"));
     two.run("insert into queues values (1, 5)");
     one.run("update queues set v = 1 where id = 2");
-    assert_eq!(errno(&mut one, "commit"), 1213, "a load has replaced a row that it has locked");
+    assert_eq!(one.fails("commit").errno, 1213, "a load has replaced a row that it has locked");
     assert_eq!(one.one("select group_concat(v order by id) from queues"), "5,0,0");
 }

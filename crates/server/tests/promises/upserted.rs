@@ -15,13 +15,6 @@ fn table(server: &TestServer) -> Client {
     client
 }
 
-fn errno(client: &mut Client, sql: &str) -> u16 {
-    match client.query(sql) {
-        Outcome::Err { errno, .. } => errno,
-        other => panic!("{sql}: {other:?}"),
-    }
-}
-
 #[test]
 fn a_commit_fails_where_others_have_changed_a_row() {
     let server = TestServer::start();
@@ -31,7 +24,7 @@ fn a_commit_fails_where_others_have_changed_a_row() {
         one.run("begin");
         one.run(change);
         two.run("insert into u values (1, 11)");
-        assert_eq!(errno(&mut one, "commit"), 1213, "{change}");
+        assert_eq!(one.fails("commit").errno, 1213, "{change}");
     }
     one.run("delete from u where id = 1");
     assert_eq!(one.texts("select * from u order by id"), [["2", "20"], ["3", "30"]]);
@@ -117,20 +110,20 @@ fn who_changes_a_row_waits_for_who_holds_it() {
             "select * from u where id = 1 for update",
         ] {
             two.run("begin");
-            assert_eq!(errno(&mut two, sql), 1205, "{holds}: {sql}");
+            assert_eq!(two.fails(sql).errno, 1205, "{holds}: {sql}");
             two.run("rollback");
         }
         two.run("begin");
         let share = "select v from u where id = 1 LOCK IN SHARE MODE ";
         match holds.contains("update") {
-            true => assert_eq!(errno(&mut two, share), 1205, "{holds}"),
+            true => assert_eq!(two.fails(share).errno, 1205, "{holds}"),
             false => assert_eq!(two.texts(share).len(), 1, "{holds}: they share it"),
         }
         two.run("rollback");
-        assert_eq!(errno(&mut two, "update u set v = 0"), 1205, "a statement of its own");
+        assert_eq!(two.fails("update u set v = 0").errno, 1205, "a statement of its own");
         two.run("begin");
         let at_once = "select * from u where id = 1 for update nowait";
-        assert_eq!(errno(&mut two, at_once), 3572);
+        assert_eq!(two.fails(at_once).errno, 3572);
         two.run("rollback");
         one.run("update u set v = v + 1 where id = 1");
         one.run("commit");
@@ -162,7 +155,7 @@ fn loads_lock_nothing_and_a_commit_tells() {
     assert_eq!(one.one("select v from u where id = 1 for update"), "10");
     two.run("insert into u values (1, 11)");
     one.run("update u set v = v + 1 where id = 2");
-    assert_eq!(errno(&mut one, "commit"), 1213, "a row that it has locked is another one");
+    assert_eq!(one.fails("commit").errno, 1213, "a row that it has locked is another one");
     assert_eq!(one.texts("select v from u order by id"), [["11"], ["20"], ["30"]]);
     // Rows of its own are locked with the others, and nothing is written for them.
     one.run("begin");
@@ -194,7 +187,7 @@ fn rows_are_held_behind_a_rollback_to_before_they_were_locked() {
         assert_eq!(one.one("select v from u where id = 2"), "20");
         two.run(&format!("insert into u values (1, {value})"));
         one.run(change);
-        assert_eq!(errno(&mut one, "commit"), 1213, "{change}");
+        assert_eq!(one.fails("commit").errno, 1213, "{change}");
     }
     // It has changed nothing, and nothing was changed.
     for (read, write) in [("id = 1", "(1, 13)"), ("id = 2", "(3, 31)")] {

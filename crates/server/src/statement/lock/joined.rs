@@ -14,7 +14,7 @@ use freshet_storage::delta::Freshness;
 use freshet_storage::resolver::KeyedRows;
 
 use super::TRIES_MAX;
-use super::parts::{Part, found};
+use super::tables::{LockedTable, found};
 use crate::latest::Latest;
 use crate::reader::Reader;
 use crate::reply::{Reply, bounded};
@@ -23,7 +23,7 @@ use crate::statement::query;
 
 /// A table and what is locked of it.
 struct Held<'a> {
-    part: &'a Part,
+    table: &'a LockedTable,
     locking: ingest::Change<'a>,
     keys: HashSet<Box<[u8]>>,
 }
@@ -35,16 +35,16 @@ struct Held<'a> {
 pub async fn select(
     session: &mut Session,
     query: (&Select, &[String]),
-    mut parts: Vec<Part>,
+    mut tables: Vec<LockedTable>,
     parameters: Vec<Parameter>,
     own: OwnRows,
 ) -> Result<Reply> {
     let engine = Arc::clone(&session.shared.engine);
     // Whoever locks the same tables does so in the same order.
-    parts.sort_by_key(|part| part.target.id());
-    let order = ordered(&mut parts);
+    tables.sort_by_key(|table| table.target.id());
+    let order = ordered(&mut tables);
     let done = async {
-        hold(session, (&engine, own), &parts, &parameters).await?;
+        hold(session, (&engine, own), &tables, &parameters).await?;
         let (select, items) = query;
         let (select, part) = (select.then_by(&order), query::portion(session, select));
         let origin = Reader::new(session).await?;
@@ -58,24 +58,24 @@ pub async fn select(
 /// Lets the rows come in one order, if only the first ones are wanted: each table is asked for its
 /// own of them. Returns the columns that say the order where the query leaves it open. All rows are
 /// wanted where a key has no columns to say it by.
-fn ordered(parts: &mut [Part]) -> Vec<(String, String)> {
-    if !parts[0].change.is_limited() {
+fn ordered(tables: &mut [LockedTable]) -> Vec<(String, String)> {
+    if !tables[0].change.is_limited() {
         return Vec::new();
     }
     let mut order = Vec::new();
     let mut is_known = true;
-    for part in parts.iter() {
-        let schema = part.target.schema();
+    for table in tables.iter() {
+        let schema = table.target.schema();
         for column in schema.sort_key.iter().map(|&at| &schema.columns[at]) {
             is_known &= schema.shown().iter().any(|shown| shown.name == column.name);
-            order.push((part.change.name.clone(), column.name.clone()));
+            order.push((table.change.name.clone(), column.name.clone()));
         }
-        is_known &= part.target.table().key_model.is_keyed();
+        is_known &= table.target.table().key_model.is_keyed();
     }
-    for part in parts {
-        part.change = match is_known {
-            true => part.change.then_by(&order),
-            false => part.change.without_limit(),
+    for table in tables {
+        table.change = match is_known {
+            true => table.change.then_by(&order),
+            false => table.change.without_limit(),
         };
     }
     if is_known { order } else { Vec::new() }
@@ -85,27 +85,27 @@ fn ordered(parts: &mut [Part]) -> Vec<(String, String)> {
 async fn hold(
     session: &mut Session,
     (engine, own): (&Engine, OwnRows),
-    parts: &[Part],
+    tables: &[LockedTable],
     parameters: &[Parameter],
 ) -> Result<()> {
-    let mut held = Vec::with_capacity(parts.len());
+    let mut held = Vec::with_capacity(tables.len());
     let mut end = session.acked;
-    for part in parts {
-        let mut locking = part.locking(session, engine, own.clone());
-        match part.target.table().key_model {
+    for table in tables {
+        let mut locking = table.locking(session, engine, own.clone());
+        match table.target.table().key_model {
             KeyModel::Duplicate => {
                 let locked = bounded(session, locking.lock_table()).await;
-                locked.map_err(|error| part.error(error))?;
+                locked.map_err(|error| table.error(error))?;
                 end = end.max(locking.seen());
             }
             _ => bounded(session, locking.begin()).await?,
         }
-        held.push(Held { part, locking, keys: HashSet::new() });
+        held.push(Held { table, locking, keys: HashSet::new() });
     }
     for _ in 0..TRIES_MAX {
         look_at(session, engine, &held, end).await?;
         let mut has_all = true;
-        for one in held.iter_mut().filter(|one| one.part.target.table().key_model.is_keyed()) {
+        for one in held.iter_mut().filter(|one| one.table.target.table().key_model.is_keyed()) {
             let (has_these, seen) = one.hold(session, parameters).await?;
             has_all &= has_these;
             end = end.max(seen);
@@ -137,8 +137,8 @@ async fn look_at(
     bounded(session, horizon).await?;
     let mut skipped = HashMap::<TableId, Vec<Box<[u8]>>>::new();
     for one in held {
-        let of_table = skipped.entry(one.part.target.id()).or_default();
-        if one.part.wait == LockWait::Skip {
+        let of_table = skipped.entry(one.table.target.id()).or_default();
+        if one.table.wait == LockWait::Skip {
             of_table.extend(one.locking.taken_keys());
         }
     }
@@ -155,7 +155,7 @@ impl Held<'_> {
         session: &mut Session,
         parameters: &[Parameter],
     ) -> Result<(bool, Lsn)> {
-        let found = found(session, &self.part.change, &self.part.target, parameters).await?;
+        let found = found(session, &self.table.change, &self.table.target, parameters).await?;
         let firsts = found.groups().map(|group| found.key(group[0]));
         let mut fresh = firsts.filter(|key| !self.keys.contains(*key)).collect::<Vec<_>>();
         if fresh.is_empty() {
@@ -164,11 +164,11 @@ impl Held<'_> {
         // Whoever locks some of them does so in the same order.
         fresh.sort_unstable();
         let mut fresh = KeyedRows::of_keys(fresh.into_iter());
-        if self.part.wait == LockWait::Skip {
+        if self.table.wait == LockWait::Skip {
             fresh = self.locking.lock_free(&fresh, u64::MAX)?;
         }
         let seen = bounded(session, self.locking.hold(&fresh)).await;
-        let seen = seen.map_err(|error| self.part.error(error))?;
+        let seen = seen.map_err(|error| self.table.error(error))?;
         self.keys.extend((0..fresh.len()).map(|at| Box::from(fresh.key(at))));
         Ok((false, seen))
     }

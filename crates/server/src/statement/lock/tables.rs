@@ -15,7 +15,7 @@ use crate::statement::change::{candidates, resolve};
 use crate::statement::changed::refused;
 
 /// A table whose rows are locked.
-pub struct Part {
+pub struct LockedTable {
     pub change: Change,
     pub target: LoadTarget,
     pub wait: LockWait,
@@ -27,12 +27,20 @@ pub struct Part {
 ///
 /// # Errors
 /// Names, rights, 1235 and 1412 for FOR UPDATE in a transaction.
-pub fn of(session: &Session, tables: Vec<Change>, in_transaction: bool) -> Result<Vec<Part>> {
-    let parts = tables.into_iter().map(|change| part(session, change, in_transaction));
-    parts.filter_map(Result::transpose).collect()
+pub fn of(
+    session: &Session,
+    tables: Vec<Change>,
+    in_transaction: bool,
+) -> Result<Vec<LockedTable>> {
+    let tables = tables.into_iter().map(|change| locked_table(session, change, in_transaction));
+    tables.filter_map(Result::transpose).collect()
 }
 
-fn part(session: &Session, change: Change, in_transaction: bool) -> Result<Option<Part>> {
+fn locked_table(
+    session: &Session,
+    change: Change,
+    in_transaction: bool,
+) -> Result<Option<LockedTable>> {
     let ChangeKind::Lock { wait, is_shared } = change.kind else { unreachable!("it locks rows") };
     let may_read = is_shared || !in_transaction;
     let target = match resolve(session, &change) {
@@ -49,10 +57,10 @@ fn part(session: &Session, change: Change, in_transaction: bool) -> Result<Optio
         KeyModel::Duplicate if wait != LockWait::Skip => {}
         _ => return Err(refused(&change, &target)),
     }
-    Ok(Some(Part { change, target, wait, is_shared }))
+    Ok(Some(LockedTable { change, target, wait, is_shared }))
 }
 
-impl Part {
+impl LockedTable {
     /// What locks the keys of its rows.
     pub fn locking<'a>(
         &'a self,
