@@ -12,12 +12,16 @@
 //! the number modulo the number of buckets, so that periods that follow each other lie apart. The
 //! same is so of the number of an expression, without its sign.
 
+use std::hash::Hasher;
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DurationMicrosecondType, Float32Type,
     Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt8Type,
     UInt16Type, UInt32Type, UInt64Type,
 };
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
 use freshet_base::ColumnId;
 
 use crate::key::key_values;
@@ -115,14 +119,19 @@ impl Places {
     }
 }
 
-/// The hash of each row over the columns `columns`, whose values count as they are.
-pub fn hashes(batch: &RecordBatch, schema: &TableSchema, columns: &[ColumnId]) -> Vec<u64> {
+/// A hash of each row as a whole, to be compared within a process: unlike that of a bucket, it may
+/// change, and reads texts many words at a time.
+pub fn of_rows(batch: &RecordBatch) -> Vec<u64> {
     let mut hashes = vec![SEED; batch.num_rows()];
-    for &id in columns {
-        let at = schema.position_of(id).expect("a column of the table");
-        add_column(&mut hashes, batch.column(at).as_ref());
-    }
+    let columns = batch.columns().iter();
+    columns.for_each(|column| add_column_by(&mut hashes, column.as_ref(), quick));
     hashes
+}
+
+fn quick(hash: u64, bytes: &[u8]) -> u64 {
+    let mut hasher = FoldHasher::with_seed(hash, SharedSeed::global_fixed());
+    hasher.write(bytes);
+    fold(hasher.finish(), bytes.len() as u64)
 }
 
 fn fold(hash: u64, word: u64) -> u64 {
@@ -131,6 +140,11 @@ fn fold(hash: u64, word: u64) -> u64 {
 }
 
 fn add_column(hashes: &mut [u64], array: &dyn Array) {
+    add_column_by(hashes, array, bytes);
+}
+
+/// Adds the values of a column, texts by `of_bytes`.
+fn add_column_by(hashes: &mut [u64], array: &dyn Array, of_bytes: impl Fn(u64, &[u8]) -> u64) {
     macro_rules! words {
         ($type:ty, $word:expr) => {{
             let values = array.as_primitive::<$type>().values();
@@ -161,11 +175,11 @@ fn add_column(hashes: &mut [u64], array: &dyn Array) {
         }
         DataType::Utf8View => {
             let values = array.as_string_view();
-            add(hashes, array, |hash, row| bytes(hash, values.value(row).as_bytes()));
+            add(hashes, array, |hash, row| of_bytes(hash, values.value(row).as_bytes()));
         }
         DataType::BinaryView => {
             let values = array.as_binary_view();
-            add(hashes, array, |hash, row| bytes(hash, values.value(row)));
+            add(hashes, array, |hash, row| of_bytes(hash, values.value(row)));
         }
         other => unreachable!("no column type is held as {other}"),
     }

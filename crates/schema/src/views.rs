@@ -11,6 +11,9 @@ const VIEW_INLINE_BYTES_MAX: usize = 12;
 /// The size at which a buffer of long values is closed: a view addresses it with 32 bits.
 const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
 
+/// After so many values, the length of those to come is known well enough.
+const ROWS_KNOWN_MIN: usize = 1024;
+
 /// Arrow's view layout: the length, then either the bytes themselves (up to 12), or the first four
 /// of them and the position of the value in a shared buffer.
 pub struct Views {
@@ -48,8 +51,22 @@ impl Views {
             self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
         }
         let from = self.open.len();
+        if from + bytes.len() > self.open.capacity() {
+            self.grow(bytes.len());
+        }
         self.open.extend_from_slice(bytes);
         self.views.push(self.view_of(from, bytes.len()));
+    }
+
+    /// Makes room for as many values as were announced, if those before tell how long they are:
+    /// growing step by step copies each byte twice.
+    #[cold]
+    fn grow(&mut self, bytes: usize) {
+        let (rows, expected) = (self.views.len(), self.views.capacity());
+        let of_all = (self.open.len() + bytes).saturating_mul(expected) / (rows + 1);
+        let is_known = self.closed.is_empty() && rows >= ROWS_KNOWN_MIN;
+        let room = if is_known { of_all.min(VIEW_BUFFER_BYTES_MAX) } else { 0 };
+        self.open.reserve(bytes.max(room.saturating_sub(self.open.len())));
     }
 
     /// Appends the value that `put` appends to what it is given.

@@ -151,6 +151,9 @@ pub fn parse(text: &[u8]) -> Option<LocalDateTime> {
     if let Some(days) = parse_plain_date(text) {
         return Some(LocalDateTime { days, micros: 0, round_up: false, offset: None });
     }
+    if let Some(moment) = parse_plain_moment(text) {
+        return Some(moment);
+    }
     let mut scan = Scan { rest: text.trim_ascii() };
     let digits = scan.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (days, has_time) = match digits {
@@ -197,6 +200,25 @@ pub(super) fn parse_plain_date(text: &[u8]) -> Option<i32> {
     }
     let [y1, y2, y3, y4, m1, m2, d1, d2] = digits.map(u32::from);
     day_written(y1 * 1_000 + y2 * 100 + y3 * 10 + y4, m1 * 10 + m2, d1 * 10 + d2)
+}
+
+/// The common form `yyyy-mm-dd hh:mm:ss`, without a loop. The zero date is left to [`Scan`].
+#[inline]
+pub(super) fn parse_plain_moment(text: &[u8]) -> Option<LocalDateTime> {
+    let text: &[u8; 19] = text.try_into().ok()?;
+    let [date @ .., b' ' | b'T', h1, h2, b':', m1, m2, b':', s1, s2] = text else { return None };
+    let days = parse_plain_date(date).filter(|days| *days != row::ZERO_DAY)?;
+    let digits = [h1, h2, m1, m2, s1, s2].map(|byte| byte.wrapping_sub(b'0'));
+    if digits.iter().any(|&digit| digit > 9) {
+        return None;
+    }
+    let [h1, h2, m1, m2, s1, s2] = digits.map(u32::from);
+    let (hour, minute, second) = (h1 * 10 + h2, m1 * 10 + m2, s1 * 10 + s2);
+    if hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let micros = i64::from(hour * 3_600 + minute * 60 + second) * 1_000_000;
+    Some(LocalDateTime { days, micros, round_up: false, offset: None })
 }
 
 /// A parser over the remaining text.
@@ -350,6 +372,28 @@ mod tests {
             " 2024-02-29 12:00:00.5 ",
         ] {
             assert_eq!(micros(form), noon, "{form}");
+        }
+    }
+
+    #[test]
+    fn the_common_form_is_read_as_all_others_are() {
+        let own = |text: &str| Scan { rest: text.as_bytes() }.date();
+        for text in [
+            "2024-02-29 23:59:59",
+            "0000-01-01T00:00:00",
+            "2024-02-29 24:00:00",
+            "2024-02-29 23:60:00",
+            "2024-02-29 23:00:60",
+            "2023-02-29 23:00:00",
+            "2024-02-29 23:0a:00",
+            "2024-02-29x23:00:00",
+            "0000-00-00 00:00:00",
+            "0000-00-00 00:00:01",
+        ] {
+            // One more blank, and the text is read the long way.
+            let long = parse(format!("{text} ").as_bytes());
+            assert_eq!(parse(text.as_bytes()), long, "{text}");
+            assert!(long.is_none_or(|moment| Some(moment.days) == own(text)), "{text}");
         }
     }
 

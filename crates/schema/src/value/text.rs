@@ -54,6 +54,11 @@ pub fn put_text(
             out.extend_from_slice(&days.to_le_bytes());
             Ok(Put::Value)
         }
+        ColumnType::DateTime { .. } if let Some(plain) = temporal::parse_plain_moment(text) => {
+            let micros = i64::from(plain.days) * row::MICROS_PER_DAY + plain.micros;
+            out.extend_from_slice(&micros.to_le_bytes());
+            Ok(Put::Value)
+        }
         ColumnType::Date | ColumnType::DateTime { .. } | ColumnType::Timestamp { .. } => {
             let value = temporal::parse(text).ok_or(BadValue::NotTemporal)?;
             put_date_time(column, value, rules, out)

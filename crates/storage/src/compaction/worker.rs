@@ -57,11 +57,9 @@ struct Digest {
 }
 
 impl Digest {
-    fn add(&mut self, batch: &RecordBatch, schema: &TableSchema) {
-        let columns = schema.columns.iter().map(|column| column.id).collect::<Vec<_>>();
-        let hashes = hash::hashes(batch, schema, &columns);
+    fn add(&mut self, batch: &RecordBatch) {
         self.rows += batch.num_rows() as u64;
-        self.sum = hashes.into_iter().fold(self.sum, u64::wrapping_add);
+        self.sum = hash::of_rows(batch).into_iter().fold(self.sum, u64::wrapping_add);
     }
 }
 
@@ -158,7 +156,7 @@ fn write(
         if let Some(ager) = &mut output.ager {
             batch = ager.age(batch, &job.schema);
         }
-        before.add(&batch, &job.schema);
+        before.add(&batch);
         output.write(&batch)?;
         if let Some(origins) = &mut output.origins {
             origins.extend_from_slice(merge.origins());
@@ -166,7 +164,7 @@ fn write(
         yield_core();
     }
     if let Some(last) = combiner.as_mut().and_then(Combiner::end) {
-        before.add(&last, &job.schema);
+        before.add(&last);
         output.write(&last)?;
     }
     output.end_segment()?;
@@ -241,7 +239,7 @@ impl Output<'_> {
         let rowset = Rowset::new(&self.files.segments, &self.dir, meta.clone(), &job.schema);
         let mut after = Digest::default();
         for batch in rowset.scan(request(job)) {
-            after.add(&batch?, &job.schema);
+            after.add(&batch?);
             yield_core();
         }
         assert_eq!(before, after, "compaction keeps every row of {meta:?}");

@@ -26,6 +26,10 @@ use super::sink::{Memory, Sink};
 const INLINE_BYTES_MAX: u64 = 1 << 20;
 /// The approximate size of the pieces of larger bodies.
 const PIECE_BYTES: usize = 384 << 10;
+/// Room for a piece and the line that it ends with.
+const GATHER_BYTES: usize = PIECE_BYTES + PIECE_BYTES / 4;
+/// A line that is longer is gathered in steps of this size.
+const GATHER_BYTES_MIN: usize = 32 << 10;
 /// Pieces of one load that are being decoded or queued.
 const PIECES_AHEAD: usize = 4;
 /// Lines to skip that are assumed to fit in the first piece.
@@ -66,7 +70,8 @@ pub(super) async fn decode(
     match strategy_of(&source.format) {
         Strategy::Pieces(lines) => {
             let (ahead, pending) = mpsc::channel(PIECES_AHEAD);
-            let (gathered, lines, is_first) = (first, &lines, true);
+            let (mut gathered, lines, is_first) = (first, &lines, true);
+            gathered.reserve(GATHER_BYTES.saturating_sub(gathered.len()));
             let to_skip = lines.skip_lines;
             let (from, searched) = (0, 0);
             let cut = Cutter {
@@ -425,10 +430,15 @@ impl Cutter<'_> {
     async fn run(mut self, body: &mut Body<'_>, bounds: Bounds) -> Result<()> {
         while let Some(part) = body.next(bounds.limit, bounds.deadline).await? {
             self.memory.cover(self.gathered.len() + part.len()).await?;
-            self.gathered.extend_from_slice(&part);
-            loop {
+            let mut part = &part[..];
+            while !part.is_empty() {
+                // No more than there is room for: to move a piece costs as much as to gather it.
+                let room = (self.gathered.capacity() - self.gathered.len()).max(GATHER_BYTES_MIN);
+                let (now, later) = part.split_at(room.min(part.len()));
+                self.gathered.extend_from_slice(now);
+                part = later;
                 match self.end_of_piece() {
-                    PieceEnd::Unknown => break,
+                    PieceEnd::Unknown => {}
                     PieceEnd::At(end) => {
                         let piece = self.cut_at(end);
                         self.submit(piece, PieceGoal::Rows).await?;
@@ -447,7 +457,7 @@ impl Cutter<'_> {
 
     /// The next piece; what follows it goes to memory that has room for a piece.
     fn cut_at(&mut self, end: usize) -> Vec<u8> {
-        let mut rest = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+        let mut rest = Vec::with_capacity(GATHER_BYTES);
         rest.extend_from_slice(&self.gathered[end..]);
         self.gathered.truncate(end);
         std::mem::replace(&mut self.gathered, rest)
