@@ -4,12 +4,13 @@
 use std::ops::RangeInclusive;
 
 use arrow::array::{
-    Array, ArrowPrimitiveType, Date32Array, Int64Array, PrimitiveArray, StringViewArray,
+    Array, ArrowPrimitiveType, Date32Array, Decimal128Array, Int64Array, PrimitiveArray,
+    StringViewArray,
 };
 use arrow::buffer::NullBuffer;
 use freshet_schema::row::put_bytes;
 use freshet_schema::value::LocalDateTime;
-use freshet_schema::{Column, ColumnType};
+use freshet_schema::{Column, ColumnType, DECIMAL_PRECISION_I64_MAX};
 
 use super::{Fault, InsertPlan, RowEncoder};
 
@@ -22,6 +23,8 @@ pub struct StoredValues {
 }
 
 enum Values {
+    One(Vec<[u8; 1]>),
+    Two(Vec<[u8; 2]>),
     Four(Vec<[u8; 4]>),
     Eight(Vec<[u8; 8]>),
     Text(StringViewArray),
@@ -36,19 +39,41 @@ impl InsertPlan {
 }
 
 impl StoredValues {
-    /// Integers for INT or BIGINT.
+    /// Integers for TINYINT, SMALLINT, INT or BIGINT.
     pub fn of_ints(values: &Int64Array, column: &Column) -> Option<Self> {
+        macro_rules! as_type {
+            ($form:ident, $type:ty) => {
+                Values::$form(all(values, |value: i64| {
+                    <$type>::try_from(value).ok().map(<$type>::to_le_bytes)
+                })?)
+            };
+        }
         let stored = match column.ty {
-            ColumnType::Int { unsigned: false } => {
-                let stored = |value: i64| i32::try_from(value).ok().map(i32::to_le_bytes);
-                Values::Four(all(values, stored)?)
-            }
-            ColumnType::BigInt { unsigned: false } => {
-                Values::Eight(all(values, |value: i64| Some(value.to_le_bytes()))?)
-            }
+            ColumnType::TinyInt { unsigned: false } => as_type!(One, i8),
+            ColumnType::TinyInt { unsigned: true } => as_type!(One, u8),
+            ColumnType::SmallInt { unsigned: false } => as_type!(Two, i16),
+            ColumnType::SmallInt { unsigned: true } => as_type!(Two, u16),
+            ColumnType::Int { unsigned: false } => as_type!(Four, i32),
+            ColumnType::Int { unsigned: true } => as_type!(Four, u32),
+            ColumnType::BigInt { unsigned: false } => as_type!(Eight, i64),
             _ => return None,
         };
         Some(Self::new(stored, values.nulls()))
+    }
+
+    /// Decimal numbers for a DECIMAL of as many digits behind the point that takes 8 bytes.
+    pub fn of_decimals(values: &Decimal128Array, column: &Column) -> Option<Self> {
+        let ColumnType::Decimal { precision, scale } = column.ty else { return None };
+        let is_short = precision <= DECIMAL_PRECISION_I64_MAX;
+        if !is_short || column.non_negative || i16::from(values.scale()) != i16::from(scale) {
+            return None;
+        }
+        let end = 10i64.pow(u32::from(precision));
+        let stored = |value: i128| {
+            let value = i64::try_from(value).ok().filter(|value| (1 - end..end).contains(value));
+            value.map(i64::to_le_bytes)
+        };
+        Some(Self::new(Values::Eight(all(values, stored)?), values.nulls()))
     }
 
     /// Days since 1970, within `days`, for DATE.
@@ -103,6 +128,8 @@ impl StoredValues {
             return encoder.put_null();
         }
         match &self.values {
+            Values::One(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
+            Values::Two(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
             Values::Four(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
             Values::Eight(cells) => encoder.put_stored(|out| out.extend_from_slice(&cells[row])),
             Values::Text(texts) => {
