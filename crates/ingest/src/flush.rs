@@ -21,6 +21,7 @@ use freshet_storage::fold::Event;
 use freshet_storage::resolver::FlushedRows;
 use freshet_storage::view::TableView;
 use freshet_wal::Room;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::append::Appender;
 use crate::compact::Compactor;
@@ -36,6 +37,10 @@ use crate::term::Term;
 
 /// How often a waiter for log space checks whether the engine stops.
 const ROOM_LOOK: Duration = Duration::from_millis(200);
+
+/// Parts of a flush that are sorted and written at a time: one alone leaves a core idle where the
+/// table has one tablet.
+const PARTS_AT_ONCE: usize = 2;
 
 /// How an attempt to flush a table ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,8 +153,10 @@ impl Flusher {
         let _flushing = table.flushing.lock().await;
         self.settler.events_settled(table).await;
         let (began, began_micros) = (self.store.clock().now(), self.store.clock().wall_micros());
+        let mut may_stop = why.may_stop() && !table.is_keyed;
         let (view, frozen, version) = loop {
-            let (frozen, version) = self.freeze(table)?;
+            let stop = if std::mem::take(&mut may_stop) { self.next_stop(table) } else { None };
+            let (frozen, version) = stop.map_or_else(|| self.freeze(table), Ok)?;
             self.store.horizon().wait(frozen).await;
             self.settler.settle_due();
             assert!(frozen <= self.store.horizon().get(), "a flush ends below the horizon");
@@ -230,6 +237,12 @@ impl Flusher {
         self.store.tables.view(table.id).filter(|view| view.flushed < lsn)
     }
 
+    /// Where a flush of a table ends that has fallen behind.
+    fn next_stop(&self, table: &TableState) -> Option<(Lsn, Version)> {
+        let flushed = self.store.tables.view(table.id)?.flushed;
+        table.lock().next_stop(flushed)
+    }
+
     /// Ends the open group and freezes the delta after its end, so that files contain only
     /// complete groups.
     fn freeze(&self, table: &TableState) -> Result<(Lsn, Version)> {
@@ -286,13 +299,22 @@ impl Flusher {
         (rowsets, rows): (&mut Vec<Arc<Rowset>>, &mut Vec<FlushedRows>),
         in_flight: &mut InFlight,
     ) -> Result<()> {
+        let mut parts = Vec::new();
         while !stretch.is_empty() {
             let bytes = stretch.iter().map(DeltaRows::bytes);
             let rest =
                 stretch.split_off(at_once(bytes, self.store.config.sorted_bytes_max.bytes()));
-            let part = std::mem::replace(&mut stretch, rest);
+            parts.push(std::mem::replace(&mut stretch, rest));
+        }
+        let write = |part: Vec<DeltaRows>| async move {
             let numbers = part.iter().flat_map(DeltaRows::numbers).collect::<Vec<_>>();
-            let written = self.write_part(view, schema, part, in_flight).await?;
+            let mut own = self.sweeper.in_flight();
+            let written = self.write_part(view, schema, part, &mut own).await?;
+            Ok::<_, Error>((numbers, written, own))
+        };
+        let mut parts = stream::iter(parts.into_iter().map(write)).buffered(PARTS_AT_ONCE);
+        while let Some((numbers, written, own)) = parts.try_next().await? {
+            in_flight.join(own);
             if view.resolver.is_some() {
                 rows.push(FlushedRows::new(numbers, &written));
             }

@@ -14,6 +14,7 @@ use freshet_wal::Room;
 use futures::channel::oneshot;
 
 use crate::record::GroupEndReason;
+use crate::stops::Stops;
 
 /// Limits of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +114,8 @@ pub struct GroupCommit {
     is_keyed: bool,
     /// The group that loads join now.
     open: Option<OpenGroup>,
+    /// Where a flush that has fallen behind may end.
+    stops: Stops,
     /// Waiters for the end of a group; they receive the LSN of that end.
     waiting: Vec<(TxnId, oneshot::Sender<Lsn>)>,
     /// Whether the table is in the recycle bin: nobody loads into it.
@@ -158,9 +161,11 @@ pub struct JoinTime {
 
 impl GroupCommit {
     /// Starts without an open group.
-    pub fn new(log: TableLog, is_keyed: bool) -> Self {
+    /// `flush_bytes` of rows are worth a flush.
+    pub fn new(log: TableLog, is_keyed: bool, flush_bytes: u64) -> Self {
         assert_eq!(log.open(), None, "a table has no group before its first record");
-        Self { log, is_keyed, open: None, waiting: Vec::new(), in_bin: false }
+        let (stops, waiting) = (Stops::new(flush_bytes), Vec::new());
+        Self { log, is_keyed, open: None, stops, waiting, in_bin: false }
     }
 
     /// Whether it takes no rows, since it is dropped, for good or into the recycle bin.
@@ -187,8 +192,17 @@ impl GroupCommit {
     /// it ended. Returns the chunk of the delta that became full, if any.
     pub fn enter(&mut self, at: Lsn, event: Event<'_>) -> Option<Arc<Chunk>> {
         let before = self.log.open();
+        // What follows them has other columns, partitions or versions.
+        match &event {
+            Event::Barrier { .. } | Event::Term { .. } => self.stops.clear(),
+            Event::Load(load) => self.stops.count(load),
+            _ => {}
+        }
         let full = self.log.enter(at, event);
         let open = self.log.open();
+        if open.is_none() {
+            self.stops.may_be_here(&self.log);
+        }
         let is_joined = self.open.as_ref().is_none_or(|group| open == Some(group.txn));
         assert!(is_joined, "the group that loads join is the one that the log has open");
         if open != before {
@@ -198,6 +212,11 @@ impl GroupCommit {
             }
         }
         full
+    }
+
+    /// Where a flush of what is above `flushed` ends, if it is to end before the log does.
+    pub fn next_stop(&mut self, flushed: Lsn) -> Option<(Lsn, Version)> {
+        self.stops.next(flushed)
     }
 
     /// Ends the open group, and applies a barrier after it.
@@ -327,7 +346,7 @@ mod tests {
             counted: Lsn(0),
         };
         let delta = Arc::new(Delta::new(TableId(1), &[]));
-        Table(GroupCommit::new(TableLog::new(delta, base), false), Lsn(0))
+        Table(GroupCommit::new(TableLog::new(delta, base), false, 1 << 20), Lsn(0))
     }
 
     impl Table {

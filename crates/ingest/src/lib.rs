@@ -91,6 +91,7 @@ pub mod spool;
 mod spooled;
 mod state;
 mod stopped;
+mod stops;
 mod store;
 mod sweep;
 mod tables;

@@ -255,6 +255,7 @@ fn stored_tables(
     let (_, filters) = key_memory(config);
     let filters = Budget::new("memory of keys", filters.bytes());
     let memory = KeyMemory { filters, writes: writes.clone() };
+    let flush_bytes = config.flush_bytes.bytes();
     let catalog = meta.catalog();
     let mut views = HashMap::new();
     let mut states = HashMap::new();
@@ -263,7 +264,7 @@ fn stored_tables(
         let view = table_view(files, &table)?.with_resolver(&memory);
         let db = catalog.database_name(&table.table);
         let next_id = fold.counter(&table.table);
-        let state = TableState::new(&view, db, table.flushed.version_lsn, next_id);
+        let state = TableState::new(&view, db, table.flushed.version_lsn, (next_id, flush_bytes));
         // It has a lower id.
         let owner = table.table.temporary_of.and_then(|of| states.get(&of));
         let state = Arc::new(state.counting_with(owner.map(Arc::as_ref)));
@@ -273,7 +274,7 @@ fn stored_tables(
     }
     let kept = Budget::new("memory of snapshots", config.snapshot_memory_bytes.bytes());
     let views = Views::new(StoreView { catalog, tables: views }, kept);
-    Ok(Tables::new(meta, views, states, memory, locks))
+    Ok(Tables::new(meta, views, states, (memory, flush_bytes), locks))
 }
 
 fn table_view(files: &Files, stored: &StoredTable) -> Result<TableView> {

@@ -101,8 +101,13 @@ fn check_in<'r>(
 
 impl TableState {
     /// The state of the table in `view`, whose versions are counted up to the LSN `counted`, and
-    /// whose generated ids go on with `next_id`.
-    pub fn new(view: &TableView, db_name: &str, counted: Lsn, next_id: Option<u64>) -> Self {
+    /// whose generated ids go on with `next_id`. So many bytes of rows are worth a flush.
+    pub fn new(
+        view: &TableView,
+        db_name: &str,
+        counted: Lsn,
+        (next_id, flush_bytes): (Option<u64>, u64),
+    ) -> Self {
         let (table, delta) = (&*view.table, Arc::clone(&view.delta));
         assert_eq!(delta.table(), table.id, "a table has a delta of its own");
         let base = Base {
@@ -114,7 +119,8 @@ impl TableState {
             counted,
         };
         let is_keyed = table.key_model.is_keyed();
-        let log = GroupCommit::new(TableLog::new(Arc::clone(&delta), base), is_keyed);
+        let log = TableLog::new(Arc::clone(&delta), base);
+        let log = GroupCommit::new(log, is_keyed, flush_bytes);
         let state = Self {
             id: table.id,
             db: AtomicU64::new(table.db.get()),

@@ -47,6 +47,11 @@ impl InFlight {
         assert!(is_new, "the id of a rowset is given once");
         self.mine.push(rowset);
     }
+
+    /// Protects what another writer has written as its own.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        self.mine.append(&mut other.mine);
+    }
 }
 
 impl Drop for InFlight {

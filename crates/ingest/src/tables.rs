@@ -28,6 +28,8 @@ pub(crate) struct Tables {
     pub retired: Retired,
     /// Of the keys of all tables.
     pub key_memory: KeyMemory,
+    /// The size of a table's rows in memory at which they are flushed.
+    flush_bytes: u64,
     /// Exclude other processes from the store. They are the last field, so that metadata is closed
     /// first, and here, since background work that outlives the engine has the tables.
     _locks: Vec<Lock>,
@@ -50,7 +52,7 @@ impl Tables {
         meta: Meta,
         views: Views,
         states: HashMap<TableId, Arc<TableState>>,
-        key_memory: KeyMemory,
+        (key_memory, flush_bytes): (KeyMemory, u64),
         locks: Vec<Lock>,
     ) -> Self {
         Self {
@@ -60,6 +62,7 @@ impl Tables {
             counting_with: Mutex::default(),
             retired: Retired::default(),
             key_memory,
+            flush_bytes,
             _locks: locks,
         }
     }
@@ -105,7 +108,7 @@ impl Tables {
         let owner =
             table.temporary_of.or_else(|| self.counting_with.lock().get(&table.id).copied());
         let owner = owner.and_then(|of| self.state(of));
-        let state = TableState::new(&view, db, view.flushed, next_id);
+        let state = TableState::new(&view, db, view.flushed, (next_id, self.flush_bytes));
         let state = Arc::new(state.counting_with(owner.as_deref()));
         let before = self.states.rcu(|states| states.update(state.id, Arc::clone(&state)));
         assert!(!before.contains_key(&state.id), "a table is created once");

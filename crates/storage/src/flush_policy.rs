@@ -28,6 +28,11 @@ pub enum FlushReason {
 }
 
 impl FlushReason {
+    /// Whether the flush may end before all rows are in files: the next one goes on.
+    pub const fn may_stop(self) -> bool {
+        matches!(self, Self::Bytes | Self::Memory)
+    }
+
     /// The name as a metric's label.
     pub const fn name(self) -> &'static str {
         match self {

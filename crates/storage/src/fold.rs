@@ -365,6 +365,12 @@ impl TableLog {
         self.delta.table()
     }
 
+    /// Lets a flush end here: what comes next goes to other nodes of the delta. Returns the last
+    /// LSN in it.
+    pub fn freeze(&self) -> Lsn {
+        self.delta.freeze()
+    }
+
     /// The first partition when this began; a name for all of them.
     pub fn partition(&self) -> PartitionId {
         self.partition

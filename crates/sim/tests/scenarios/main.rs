@@ -15,6 +15,7 @@ mod partitions;
 mod ranked;
 mod room;
 mod sequences;
+mod steps;
 mod terms;
 mod unkeyed;
 

@@ -147,6 +147,7 @@ impl<'a> Sink<'a> {
                 err!(OutOfRoom, "too many large loads run; the load waited as long as it may")
             })?;
             self.slot = Some(slot.expect("the semaphore is never closed"));
+            self.load.let_flushes_catch_up(self.deadline).await;
         }
         Ok(())
     }

@@ -1,0 +1,62 @@
+//! Where a flush may end before the log does, so that a table whose flushes have fallen behind gives
+//! memory back in steps: who waits for memory then waits for a step, and not for all.
+
+use std::collections::VecDeque;
+
+use freshet_base::{Lsn, Version};
+use freshet_storage::fold::{Body, Load, TableLog};
+
+/// How many stops a flush goes that has fallen behind.
+const STEP_STOPS: usize = 4;
+/// With fewer stops ahead, a flush takes all there is.
+const BEHIND_STOPS_MIN: usize = 8;
+
+/// Places in a table's log, oldest first, where no group is open: what is in files up to there is a
+/// version of the table.
+pub struct Stops {
+    stops: VecDeque<(Lsn, Version)>,
+    /// Encoded bytes of the rows between two of them, at least.
+    apart: u64,
+    /// Those since the last one.
+    bytes: u64,
+}
+
+impl Stops {
+    /// At least `apart` bytes of rows are between two.
+    pub fn new(apart: u64) -> Self {
+        Self { stops: VecDeque::new(), apart, bytes: 0 }
+    }
+
+    /// Counts the rows of a load that comes next.
+    pub fn count(&mut self, load: &Load<'_>) {
+        if let Body::Rows { payload, .. } = &load.body {
+            self.bytes += payload.bytes() as u64;
+        }
+    }
+
+    /// Takes the end of the log, where no group is open, if it is far enough from the last stop.
+    pub fn may_be_here(&mut self, log: &TableLog) {
+        if self.bytes < self.apart {
+            return;
+        }
+        self.bytes = 0;
+        let (frozen, last) = (log.freeze(), self.stops.back().map(|(last, _)| *last));
+        assert!(frozen <= log.applied(), "a delta has records of the log only");
+        assert!(last.is_none_or(|last| last < frozen), "rows came since the last stop");
+        self.stops.push_back((frozen, log.version()));
+    }
+
+    /// Forgets all: flushes take what comes now together with what is there.
+    pub fn clear(&mut self) {
+        self.stops.clear();
+    }
+
+    /// The end of a flush of what is above `flushed`; `None` if it takes all.
+    pub fn next(&mut self, flushed: Lsn) -> Option<(Lsn, Version)> {
+        while self.stops.front().is_some_and(|(stop, _)| *stop <= flushed) {
+            self.stops.pop_front();
+        }
+        let is_behind = self.stops.len() >= BEHIND_STOPS_MIN;
+        is_behind.then(|| self.stops[STEP_STOPS - 1])
+    }
+}

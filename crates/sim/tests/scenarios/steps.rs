@@ -1,0 +1,86 @@
+//! Flushes that have fallen behind: they go in steps, each of which is a version of its table.
+
+use std::time::Duration;
+
+use freshet_base::fail::Action;
+use freshet_schema::GroupCommitMode::{Async, Off};
+use freshet_sim::harness::{Death, Sim};
+use freshet_sim::loads::Client;
+
+use crate::{act, add_column, die_in_every_call, store};
+
+const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
+
+/// Loads into `a` what takes many flushes, while none succeeds.
+async fn fall_behind(client: &Client) {
+    for n in 0..20 {
+        // Groups are open at some of the places where a flush could end.
+        let mode = if n % 3 == 0 { Async } else { Off };
+        client.load("a", 200, mode, None).await;
+    }
+}
+
+fn flushes_of_a(sim: &Sim) -> usize {
+    let id = sim.engine().target("d", "a").unwrap().id();
+    let flushes = sim.engine().history().flushes();
+    flushes.iter().filter(|flush| flush.table == id && flush.result.is_ok()).count()
+}
+
+#[test]
+fn flushes_that_fell_behind_go_in_steps_and_end_where_no_group_is_open() {
+    let mut sim = store(71);
+    sim.failpoints.arm("flush-before-write", 0, FULL);
+    act(&sim, |client| async move { fall_behind(&client).await });
+    sim.failpoints.disarm("flush-before-write");
+    let before = flushes_of_a(&sim);
+    act(&sim, |client| async move { client.sleep(Duration::from_secs(20)).await });
+    let steps = flushes_of_a(&sim) - before;
+    assert!(steps > 1, "{steps} flushes take what fell behind");
+    sim.check();
+    sim.check_replay();
+    sim.crash(Death::PowerCut);
+    sim.flush_and_check_leaks();
+}
+
+#[test]
+fn a_crash_between_the_steps_of_flushes_that_fell_behind_loses_nothing() {
+    let calls = die_in_every_call(
+        |sim| {
+            sim.failpoints.arm("flush-before-write", 0, FULL);
+            act(sim, |client| async move { fall_behind(&client).await });
+            sim.failpoints.disarm("flush-before-write");
+        },
+        |client| async move {
+            client.sleep(Duration::from_secs(2)).await;
+            client.load("a", 2, Async, None).await;
+            client.sleep(Duration::from_secs(2)).await;
+        },
+    );
+    assert!(calls > 20, "{calls} calls");
+}
+
+#[test]
+fn what_changes_a_table_takes_all_of_its_rows_with_it() {
+    for what in 0..3 {
+        let mut sim = store(72 + what);
+        sim.failpoints.arm("flush-before-write", 0, FULL);
+        act(&sim, |client| async move { fall_behind(&client).await });
+        sim.failpoints.disarm("flush-before-write");
+        act(&sim, |client| async move {
+            let change = async {
+                match what {
+                    0 => client.truncate(&["a"]).await,
+                    1 => client.alter("a", add_column("x")).await,
+                    _ => client.flush("a").await,
+                }
+            };
+            let load = async { client.load("a", 9, Async, None).await };
+            futures::join!(change, load);
+            client.sleep(Duration::from_secs(5)).await;
+        });
+        sim.check();
+        sim.check_replay();
+        sim.crash(Death::PowerCut);
+        sim.flush_and_check_leaks();
+    }
+}
