@@ -106,6 +106,8 @@ pub struct HeldBackMetrics {
     pub by_log: IntGauge,
     /// Writes that have waited for memory, since the start.
     pub by_memory: IntGauge,
+    /// Writes that have waited for look-ups of keys, since the start.
+    pub by_keys: IntGauge,
 }
 
 impl HeldBackMetrics {
@@ -122,6 +124,10 @@ impl HeldBackMetrics {
             by_memory: all.gauge(
                 "group_commit_block_by_memory_counter",
                 "Writes that had to wait for memory, since start",
+            ),
+            by_keys: all.gauge(
+                "writes_behind_keys",
+                "Writes that had to wait for look-ups of keys, since start",
             ),
         }
     }

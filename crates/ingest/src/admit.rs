@@ -93,6 +93,8 @@ pub struct Admission {
     patience: Duration,
     /// Writes that the log has had no room for in time, since the start.
     log_refusals: AtomicU64,
+    /// Writes that have waited for look-ups of keys, since the start.
+    key_waits: AtomicU64,
 }
 
 impl Admitted {
@@ -121,7 +123,8 @@ impl Admission {
         clock: ClockRef,
         patience: Duration,
     ) -> Self {
-        Self { memory, transactions, wal, clock, patience, log_refusals: AtomicU64::new(0) }
+        let (log_refusals, key_waits) = Default::default();
+        Self { memory, transactions, wal, clock, patience, log_refusals, key_waits }
     }
 
     /// The memory for all writes.
@@ -132,6 +135,15 @@ impl Admission {
     /// How many writes the log has had no room for in time, since the start.
     pub fn log_refusals(&self) -> u64 {
         self.log_refusals.load(Ordering::Relaxed)
+    }
+
+    /// How many writes have waited for look-ups of keys, since the start.
+    pub fn key_waits(&self) -> u64 {
+        self.key_waits.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_key_wait(&self) {
+        self.key_waits.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Admits a load of `payload_bytes` encoded bytes; `brought` is memory already reserved for its

@@ -25,6 +25,9 @@ pub struct EngineConfig {
     pub footer_memory_bytes: ByteSize,
     /// Memory for filters of the keys in segments, and a quarter of it for blocks of keys.
     pub key_memory_bytes: ByteSize,
+    /// With more rows than this in memory whose keys are not looked up yet, who writes to their
+    /// table without a look waits.
+    pub unresolved_rows_max: u64,
     /// The delta of a table is flushed at this size.
     pub flush_bytes: ByteSize,
     /// When the log is recycled, smaller deltas go to the side file instead of files of their own.
@@ -44,7 +47,7 @@ pub struct EngineConfig {
     /// Maximum encoded bytes of all open transactions together. The remaining memory for writes is
     /// reserved for loads outside of transactions.
     pub transactions_memory_bytes: ByteSize,
-    /// How long a load waits for memory and log space.
+    /// How long a load waits for memory, for log space, and for look-ups of earlier keys.
     pub load_patience: Duration,
     pub compaction: bool,
     /// How long an unreferenced file is kept.
@@ -80,6 +83,7 @@ impl EngineConfig {
             snapshot_memory_bytes: ByteSize(write_memory_bytes.bytes() / 4),
             footer_memory_bytes: ByteSize(write_memory_bytes.bytes() / 16),
             key_memory_bytes: ByteSize(write_memory_bytes.bytes() / 16),
+            unresolved_rows_max: 256 << 10,
             flush_bytes: ByteSize::mib(64),
             flush_bytes_min: ByteSize::mib(1),
             segment_bytes_max: ByteSize::mib(256),

@@ -127,6 +127,11 @@ impl Engine {
         self.admission.log_refusals()
     }
 
+    /// How many writes have waited for look-ups of keys, since the start.
+    pub fn key_waits(&self) -> u64 {
+        self.admission.key_waits()
+    }
+
     /// The memory of filters of keys.
     pub fn key_memory(&self) -> &Budget {
         &self.store.tables.key_memory.filters

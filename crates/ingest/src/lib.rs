@@ -24,6 +24,7 @@
 mod admit;
 mod append;
 mod begin;
+mod behind;
 mod bin;
 mod buffer;
 mod change;

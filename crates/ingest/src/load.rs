@@ -16,6 +16,7 @@ use freshet_schema::{DELETE_SIGN, GroupCommitMode, KeyModel};
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, PartBody, PartLoad, Signed, SmallLoad};
+use crate::behind::wait_for_keys;
 use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::change::Change;
 use crate::counter::UsedIds;
@@ -285,6 +286,7 @@ impl Load<'_> {
             let keyed = KeyedLoad { engine, target, rules: key_rules, patience, computed: None };
             return keyed.commit(load, buffer, self.held).await;
         }
+        wait_for_keys(engine, table, || patience.soon(&engine.admission)).await?;
         let admitted = engine.admission.admit(bytes, self.held, patience).await?;
         let (Appended { lsn, txn }, _) = engine.appender.append_rows(load, buffer, admitted)?;
         Ok(Loaded { lsn, txn: Some(txn), mode, given, keys: KeyOutcome::default() })
@@ -433,6 +435,7 @@ impl Load<'_> {
             let large = KeyedFiles { engine, target: self.target, rules: self.key_rules };
             return large.append(parts, &mut label.into(), deadline).await;
         }
+        wait_for_keys(engine, &self.target.state, || deadline).await?;
         let room = engine.appender.room_for(&parts, deadline).await?;
         let appended = engine.appender.append_parts(parts, &mut label.into(), room);
         appended.map(|(appended, _)| appended)

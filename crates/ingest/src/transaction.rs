@@ -15,6 +15,7 @@ use freshet_wal::Room;
 
 use crate::admit::WaitLimit;
 use crate::append::{Appended, PartBody, PartLoad, Signature};
+use crate::behind::wait_for_keys;
 use crate::counter::UsedIds;
 use crate::engine::Engine;
 use crate::key_rules::resolver;
@@ -94,6 +95,9 @@ impl Engine {
             });
         }
         let plain = parts.len();
+        for part in &parts {
+            wait_for_keys(self, &part.table, || deadline).await?;
+        }
         let (of_changed, looked): (Vec<_>, Vec<_>) = changed.into_iter().unzip();
         parts.extend(of_changed);
         let room = self.appender.room_for(&parts, deadline).await?;

@@ -16,6 +16,7 @@ use freshet_schema::{GroupCommitMode, KeyModel, TableSchema};
 use crate::admit::WaitLimit;
 use crate::append::pieces::RowPieces;
 use crate::append::{Appended, PartBody, PartLoad, PreparedLoad, Signature, Signed, SmallLoad};
+use crate::behind::wait_for_keys;
 use crate::buffer::LoadBuffer;
 use crate::counter::UsedIds;
 use crate::decode::PartialColumns;
@@ -328,6 +329,7 @@ impl Engine {
             Some(WholeRows { pieces, memory, .. }) => (Some(pieces), Some(memory)),
             None => (None, None),
         };
+        wait_for_keys(self, &target.state, || patience.soon(&self.admission)).await?;
         let admitted = self.admission.admit(PART_HEAD_BYTES + bytes, memory, patience).await?;
         let pieces = match kept {
             Some(pieces) => pieces,
@@ -446,6 +448,7 @@ impl Engine {
         signature: &mut Signature,
         deadline: Deadline,
     ) -> Result<Appended> {
+        wait_for_keys(self, &part.table, || deadline).await?;
         let parts = vec![part];
         let room = self.appender.room_for(&parts, deadline).await?;
         self.appender.append_parts(parts, signature, room).map(|(appended, _)| appended)

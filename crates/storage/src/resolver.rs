@@ -86,6 +86,8 @@ pub struct Resolver {
     /// Held by whoever resolves, and while files are replaced: the latch of keys.md.
     state: Arc<FairLock<State>>,
     resolved: Arc<AtomicU64>,
+    /// The number of the first row of the delta whose marks are not made.
+    next_row: Arc<AtomicU64>,
     /// Written by whoever has the state, read by point reads as well.
     keys: Arc<RwLock<KeyTable>>,
     /// For filters of files.
@@ -103,6 +105,7 @@ pub(crate) struct State {
     /// The last TRUNCATE up to there: no key is found below it.
     cut: Lsn,
     shared: Arc<AtomicU64>,
+    shared_row: Arc<AtomicU64>,
     distribution: Distribution,
     keys: Arc<RwLock<KeyTable>>,
     /// Of each unique index beside the primary key.
@@ -129,6 +132,7 @@ impl Resolver {
         memory: &KeyMemory,
     ) -> Self {
         let resolved = Arc::new(AtomicU64::new(flushed.get()));
+        let next_row = Arc::new(AtomicU64::new(delta.first_row()));
         let (keys, filters) = (Arc::default(), memory.filters.clone());
         let is_unkeyed = !table.key_model.is_keyed();
         let unkeyed = is_unkeyed.then(|| Unkeyed::new(delta));
@@ -140,6 +144,7 @@ impl Resolver {
             resolved: flushed,
             cut: Lsn::ZERO,
             shared: Arc::clone(&resolved),
+            shared_row: Arc::clone(&next_row),
             distribution: table.distribution.clone(),
             keys: Arc::clone(&keys),
             values: values.collect(),
@@ -154,7 +159,7 @@ impl Resolver {
             state.rank_by(by);
         }
         let (delta, state) = (Arc::clone(delta), Arc::new(FairLock::new(state)));
-        Self { delta, state, resolved, keys, filters, is_unkeyed }
+        Self { delta, state, resolved, next_row, keys, filters, is_unkeyed }
     }
 
     /// All marks up to here are made.
@@ -171,6 +176,14 @@ impl Resolver {
         };
         let resolved = self.resolved();
         resolved >= lsn || resolved >= last
+    }
+
+    /// How many rows of the delta of a keyed table have no marks yet.
+    pub fn rows_behind(&self) -> u64 {
+        if self.is_unkeyed || self.is_resolved(Lsn(u64::MAX)) {
+            return 0;
+        }
+        self.delta.end_row().saturating_sub(self.next_row.load(Ordering::Acquire))
     }
 
     /// The last versions of these keys in the delta.
@@ -296,6 +309,11 @@ impl State {
         self.shared.store(self.resolved.get(), Ordering::Release);
     }
 
+    /// All rows of the delta below this number have their marks.
+    fn pass_rows(&self, next: u64) {
+        self.shared_row.fetch_max(next, Ordering::AcqRel);
+    }
+
     fn account(&mut self) {
         let made = self.made.capacity() * size_of::<DeltaMark>();
         let keys = self.keys.read().memory_bytes();
@@ -378,6 +396,7 @@ impl State {
                 false => self.versions(rows, wait_mode).await?,
             }
             from = to;
+            self.pass_rows(first + to as u64);
         }
         assert_eq!(from, lsns.len(), "the rows of entries are the rows that are resolved");
         Ok(())

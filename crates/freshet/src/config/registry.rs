@@ -131,7 +131,8 @@ settings! {
          leave memory to other writers.",
         transactions_memory: parse::optional_memory;
     load_patience = "30s",
-        "How long a load waits for memory and log space before it is refused.",
+        "How long a load waits for memory, log space, and look-ups of the keys of earlier rows \
+         before it is refused.",
         load_patience: parse::duration;
     compaction = "true",
         "Whether small rowsets are merged in the background.",

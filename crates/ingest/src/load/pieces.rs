@@ -10,6 +10,7 @@ use freshet_schema::{GroupCommitMode, KeyModel};
 use super::Load;
 use crate::append::pieces::RowPieces;
 use crate::append::{Appended, SHARED_BYTES_MIN, Signed, SmallLoad};
+use crate::behind::wait_for_keys;
 use crate::buffer::{LoadBuffer, too_many_rows};
 use crate::counter::UsedIds;
 use crate::target::{KeyOutcome, Loaded};
@@ -62,6 +63,7 @@ impl Load<'_> {
             engine.ddl.make_partitions(target, piece, 0).await?;
         }
         let of = RowPieces { pieces, rows, ids };
+        wait_for_keys(engine, &target.state, || patience.soon(&engine.admission)).await?;
         let admitted = engine.admission.admit(of.payload_bytes(), self.held, patience).await?;
         let (table, schema_version) = (&target.state, target.schema().version);
         let signed = Signed::Label(label);

@@ -1,6 +1,7 @@
 //! The engine on real files. One program, since each of them compiles what it awaits of the engine.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod behind;
 mod check;
 #[path = "../common/mod.rs"]
 mod common;

@@ -47,6 +47,7 @@ pub(super) fn metrics(http: &Http) -> String {
     metrics.held_back.wal_max_count_per_table.set(gauge(open.min(1)));
     metrics.held_back.by_log.set(gauge(engine.log_refusals()));
     metrics.held_back.by_memory.set(gauge(engine.memory().waited()));
+    metrics.held_back.by_keys.set(gauge(engine.key_waits()));
     let view = engine.views().load();
     let rowsets = |table: &TableView| {
         table.tablets.iter().map(|tablet| tablet.rowsets.len() as u64).sum::<u64>()

@@ -44,6 +44,7 @@ fn metrics_show_loads_and_gauges() {
         "freshet_wal_max_count_per_table 1",
         "freshet_group_commit_wal_fail 0",
         "freshet_group_commit_block_by_memory_counter 0",
+        "freshet_writes_behind_keys 0",
         "freshet_versions 1",
         "freshet_flushes_total{reason=\"memory\"} 0",
         "freshet_groups_ended_total{reason=\"interval\"} 0",

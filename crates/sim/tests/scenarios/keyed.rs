@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use freshet_base::ErrorCode;
-use freshet_ingest::{KeyRules, LoadTarget, OnExisting, WaitLimit};
+use freshet_ingest::{Destination, KeyRules, LoadTarget, OnExisting, WaitLimit};
 use freshet_schema::GroupCommitMode::{Async, Off};
 use freshet_sim::harness::{Death, Sim};
 use freshet_sim::loads::{Client, encoded};
@@ -14,7 +14,7 @@ use freshet_storage::delta::Freshness;
 use freshet_storage::resolver::KeyedRows;
 use futures::future::{join, join3};
 
-use crate::{act, die_in_every_call, store};
+use crate::{act, append, die_in_every_call, store};
 
 /// Two tables with a PRIMARY KEY and a unique value, and one with a UNIQUE KEY.
 const TABLES: [&str; 3] = ["pa", "pb", "k"];
@@ -46,6 +46,38 @@ fn a_key_is_found_while_a_flush_takes_it_out_of_memory() {
         join(client.flush("pa"), looks).await;
     });
     assert!(calls > 10, "{calls} calls");
+}
+
+/// K4: a row is refused or left out because of one that a power cut takes back, and neither exists.
+#[test]
+fn who_meets_a_row_is_told_so_once_that_is_durable() {
+    let mut sim = store(101);
+    prepare(&mut sim);
+    act(&sim, |client| async move {
+        let horizon = client.engine.horizon();
+        for on_existing in [OnExisting::Refuse, OnExisting::Skip] {
+            let met = append(&client, "pa", KEYS);
+            assert!(horizon.get() < met, "nothing has synced the row that is met");
+            let target = client.engine.target("d", "pa").unwrap();
+            let ids = client.model.lock().take_ids(3);
+            let patience = WaitLimit::For(Duration::from_secs(3));
+            let load = client.engine.load(&target, Destination::Group(Off), patience);
+            let load = load.with_keys(KeyRules { on_existing, ..KeyRules::default() });
+            match load.commit(&mut encoded(&target, &ids)).await {
+                Ok(loaded) => {
+                    assert_eq!((on_existing, loaded.keys.skipped), (OnExisting::Skip, 3));
+                    assert!(loaded.lsn >= met, "the reply waits for the row that was met");
+                }
+                Err(error) => {
+                    assert_eq!(on_existing, OnExisting::Refuse);
+                    assert_eq!(error.code(), ErrorCode::DuplicateKey);
+                    assert!(horizon.get() >= met, "1062 was answered for a row that may be lost");
+                }
+            }
+        }
+    });
+    sim.check();
+    sim.crash(Death::PowerCut);
 }
 
 /// K9, K28: the mark goes to a file that a merge has replaced, or a merge writes a row that dies

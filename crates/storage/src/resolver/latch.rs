@@ -272,6 +272,7 @@ impl Latch {
             index.enter(values, first, |at| at >= removals);
         }
         state.pass_nodes(lsn);
+        state.pass_rows(first + u64::from(rows.len()));
         state.advance(lsn);
     }
 }
