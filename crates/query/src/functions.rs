@@ -54,7 +54,7 @@ pub mod variance;
 pub mod vector;
 pub mod whole;
 pub mod wrapping_sum;
-mod written_dates;
+pub mod written_dates;
 pub mod written_years;
 pub mod zero_dates;
 
