@@ -560,6 +560,9 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
         "LOCK" => admin::lock(cursor),
         "BUILD" => admin::build(cursor),
+        "UNLOCK" if cursor.one_of(&["TABLES", "TABLE"]).is_some() => {
+            admin::nothing(cursor, "UNLOCK TABLES")
+        }
         "RESET" | "PURGE" | "UNLOCK" | "SWITCH" | "SYNC" | "REFRESH" => {
             admin::nothing(cursor, word)
         }
