@@ -247,7 +247,8 @@ pub enum Statement {
     SideEffects(Select),
     /// LOCK TABLES, which locks nothing.
     LockTables(Vec<TableName>),
-    /// A statement that is accepted without effect, by its first word: UNLOCK, FLUSH, RESET, ...
+    /// A statement that is accepted without effect, by its first word: FLUSH, RESET, ...; and UNLOCK
+    /// TABLES, which may commit.
     Nothing(String),
 }
 
