@@ -36,6 +36,7 @@ use crate::explain::Operator;
 use crate::folding::folded;
 use crate::found_by_null;
 use crate::functions::operators::MySqlOperators;
+use crate::functions::written_dates::Beside;
 use crate::grouping;
 use crate::interrupt::Cancellation;
 use crate::kept;
@@ -256,6 +257,7 @@ impl Planner {
         let PlanRequest { query, texts, parameters, origin, losses } = asked;
         let _planning = Planning::of(losses);
         let session = origin.session();
+        let _beside = Beside::dates(session.mode.beside_dates);
         let (of_reader, view_plans) = (Cell::new(false), ViewPlans::default());
         let context = Context {
             planner: self,

@@ -3,7 +3,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, JoinType, Result, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use freshet_schema::ColumnType;
 use freshet_schema::row::{ZERO_DAY, ZERO_MICROS};
@@ -16,12 +16,25 @@ use crate::origin::{ColumnOrigin, flags};
 /// When the plan cannot be rewritten.
 pub fn zero_dates(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::Filter(mut filter) = node else { return Ok(Transformed::no(node)) };
-        let found = with_zeros(&filter.predicate, filter.input.schema());
-        let changed = found.is_some();
-        filter.predicate = found.unwrap_or(filter.predicate);
-        let node = LogicalPlan::Filter(filter);
-        Ok(if changed { Transformed::yes(node) } else { Transformed::no(node) })
+        Ok(match node {
+            LogicalPlan::Filter(mut filter) => {
+                let found = with_zeros(&filter.predicate, filter.input.schema());
+                let changed = found.is_some();
+                filter.predicate = found.unwrap_or(filter.predicate);
+                let node = LogicalPlan::Filter(filter);
+                if changed { Transformed::yes(node) } else { Transformed::no(node) }
+            }
+            // What ON of an outer join does not find, it pairs with NULL: that stays NULL.
+            LogicalPlan::Join(mut join) if join.join_type == JoinType::Inner => {
+                let condition = join.filter.as_ref();
+                let found = condition.and_then(|condition| with_zeros(condition, &join.schema));
+                let changed = found.is_some();
+                join.filter = found.or(join.filter);
+                let node = LogicalPlan::Join(join);
+                if changed { Transformed::yes(node) } else { Transformed::no(node) }
+            }
+            other => Transformed::no(other),
+        })
     })?;
     Ok(plan.data)
 }
@@ -39,12 +52,17 @@ fn with_zeros(condition: &Expr, schema: &DFSchema) -> Option<Expr> {
             let right = found.1.map_or_else(|| right.clone(), Box::new);
             Some(Expr::BinaryExpr(BinaryExpr::new(left, *op, right)))
         }
-        Expr::IsNull(column) => {
-            let zero = zero_of(column, schema)?;
-            Some(condition.clone().or((**column).clone().eq(lit(zero))))
+        Expr::IsNull(column) => or_zero(condition, column, schema),
+        Expr::ScalarFunction(call) if call.func.name() == "isnull" => {
+            or_zero(condition, call.args.first()?, schema)
         }
         _ => None,
     }
+}
+
+fn or_zero(is_null: &Expr, column: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let zero = zero_of(column, schema)?;
+    Some(is_null.clone().or(column.clone().eq(lit(zero))))
 }
 
 /// The zero date of a DATE or DATETIME that is NOT NULL.

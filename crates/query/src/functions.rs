@@ -54,8 +54,8 @@ pub mod variance;
 pub mod vector;
 pub mod whole;
 pub mod wrapping_sum;
-mod written_dates;
-mod written_years;
+pub mod written_dates;
+pub mod written_years;
 pub mod zero_dates;
 
 use std::collections::HashMap;

@@ -19,11 +19,12 @@ use freshet_schema::value::{number_of_label, number_of_set};
 
 use crate::convert::is_text;
 use crate::functions::in_set;
+use crate::functions::written_years::full_in_list;
 use crate::origin::ColumnOrigin;
 
 /// Functions that take a number first, or compare the first argument with the others. The last ones
-/// are of conditions, and of what is summed.
-const NUMERIC: [&str; 10] = [
+/// are of conditions.
+const NUMERIC: [&str; 8] = [
     "mysql_decimal",
     "mysql_double",
     "mysql_float",
@@ -32,8 +33,19 @@ const NUMERIC: [&str; 10] = [
     "mysql_signed",
     "mysql_unsigned",
     "mysql_truth",
-    "mysql_summand",
+];
+
+/// Functions of a number whose type is that of what they are planned with: of a text a DOUBLE.
+const NUMERIC_AS_TEXTS: [&str; 9] = [
+    "abs",
+    "ceil",
+    "floor",
     "mysql_distinct_summand",
+    "mysql_negate",
+    "mysql_summand",
+    "round",
+    "sign",
+    "truncate",
 ];
 
 /// Operands of which ENUM and SET columns are numbers, where the operator makes them so: in
@@ -121,12 +133,19 @@ fn arguments(expr: Expr, schemas: &[Arc<DFSchema>]) -> Result<Transformed<Expr>>
         _ => return Ok(Transformed::no(expr)),
     };
     let name = call.func.name();
-    if !NUMERIC.contains(&name) {
+    let is_as_text = NUMERIC_AS_TEXTS.contains(&name);
+    if !is_as_text && !NUMERIC.contains(&name) {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
     let known = |first: &Expr| {
         schemas.iter().find(|schema| Number::of(first, schema).is_some()).map(Arc::clone)
     };
+    if name == "mysql_in"
+        && let Some(args) = full_in_list(&call.args, schemas)
+    {
+        call.args = args;
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
     let Some(schema) = call.args.first().and_then(known) else {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     };
@@ -138,9 +157,7 @@ fn arguments(expr: Expr, schemas: &[Arc<DFSchema>]) -> Result<Transformed<Expr>>
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
     let of_first = number(std::mem::take(&mut call.args[0]), &schema);
-    // What is summed has been planned as what a text is.
-    let is_summed = name == "mysql_summand" || name == "mysql_distinct_summand";
-    call.args[0] = if is_summed { cast(of_first, DataType::Float64) } else { of_first };
+    call.args[0] = if is_as_text { cast(of_first, DataType::Float64) } else { of_first };
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 

@@ -247,7 +247,8 @@ pub enum Statement {
     SideEffects(Select),
     /// LOCK TABLES, which locks nothing.
     LockTables(Vec<TableName>),
-    /// A statement that is accepted without effect, by its first word: UNLOCK, FLUSH, RESET, ...
+    /// A statement that is accepted without effect, by its first word: FLUSH, RESET, ...; and UNLOCK
+    /// TABLES, which may commit.
     Nothing(String),
 }
 
@@ -560,6 +561,9 @@ fn control(cursor: &mut Cursor<'_>, word: &str) -> Result<Statement> {
         "RESET" if cursor.words("PERSIST") => set::reset_persist(cursor).map(Statement::Set),
         "LOCK" => admin::lock(cursor),
         "BUILD" => admin::build(cursor),
+        "UNLOCK" if cursor.one_of(&["TABLES", "TABLE"]).is_some() => {
+            admin::nothing(cursor, "UNLOCK TABLES")
+        }
         "RESET" | "PURGE" | "UNLOCK" | "SWITCH" | "SYNC" | "REFRESH" => {
             admin::nothing(cursor, word)
         }

@@ -51,6 +51,22 @@ pub struct SqlMode {
     pub no_backslash_escapes: bool,
     /// ONLY_FULL_GROUP_BY is not set: a column beside GROUP BY has the value of some row.
     pub loose_group_by: bool,
+    pub beside_dates: BesideDates,
+}
+
+/// Which texts may be written beside a date that they are compared with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum BesideDates {
+    /// All: what is no date is equal to none.
+    #[default]
+    Texts,
+    /// Dates; all else is refused (1525).
+    Dates {
+        /// NO_ZERO_IN_DATE is not set: `2024-01-00` is one.
+        zero_parts: bool,
+        /// ALLOW_INVALID_DATES: `2024-02-31` is one.
+        invalid: bool,
+    },
 }
 
 #[derive(Clone, Copy)]

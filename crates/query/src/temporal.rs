@@ -156,6 +156,30 @@ pub fn is_whole_datetime(text: &str) -> bool {
     Fields::of(text).is_some_and(|fields| fields.whole)
 }
 
+/// Whether text would be a date and time if its month or day might be 0, or its day one that the
+/// month does not have.
+pub fn odd_date(text: &str) -> Option<OddDate> {
+    let [year, month, day, hour, minute, second, _] = Fields::of(text)?.numbers;
+    if month > 12 || day > 31 || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let year = i32::try_from(year).ok()?;
+    match days_in_month(year, month) {
+        None => Some(OddDate::ZeroParts),
+        Some(_) if day == 0 => Some(OddDate::ZeroParts),
+        Some(days) => (day > days).then_some(OddDate::Invalid),
+    }
+}
+
+/// What is a date only in some modes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OddDate {
+    /// Its month or day is 0.
+    ZeroParts,
+    /// Its month has fewer days.
+    Invalid,
+}
+
 /// The numbers in a text, in the order of a date and time.
 struct Fields {
     numbers: [u32; Self::MOST],

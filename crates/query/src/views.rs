@@ -16,7 +16,13 @@ use crate::session::SqlMode;
 pub fn mode_of(view: &View) -> SqlMode {
     let TextMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by } =
         view.text_mode;
-    SqlMode { pipes_as_concat, ansi_quotes, no_backslash_escapes, loose_group_by }
+    SqlMode {
+        pipes_as_concat,
+        ansi_quotes,
+        no_backslash_escapes,
+        loose_group_by,
+        ..SqlMode::default()
+    }
 }
 
 /// The error of planning a view. What is wrong inside it is not told, since who reads a view may

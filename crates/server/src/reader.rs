@@ -175,15 +175,19 @@ impl Reader {
         Ok(Arc::new(Self { unread, trying, ..Self::entered(session).await? }))
     }
 
-    /// As [`Self::new`], for the query of a view that the statement defines.
+    /// As [`Self::new`], for the query of a view that the statement defines. What is no date beside
+    /// a date is refused where the view is read.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub async fn defining(session: &mut Session, database: &str, view: &str) -> Result<Arc<Self>> {
+        let entered = Self::entered(session).await?;
+        let beside_dates = planning::BesideDates::Texts;
         Ok(Arc::new(Self {
             defining: Some((database.to_owned(), view.to_owned())),
             shows_hidden: false,
-            ..Self::entered(session).await?
+            mode: planning::SqlMode { beside_dates, ..entered.mode },
+            ..entered
         }))
     }
 

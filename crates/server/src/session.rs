@@ -382,6 +382,7 @@ impl Session {
     /// Resets everything but the client's identity, for COM_RESET_CONNECTION.
     pub fn reset(&mut self) {
         self.transactions.roll_back();
+        self.transactions.locks_tables = false;
         self.locks.release_all();
         self.variables = self.shared.globals.load();
         self.sets_group_commit = false;

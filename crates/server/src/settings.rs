@@ -9,7 +9,7 @@ use freshet_ingest::decode::values::Dialect;
 use freshet_ingest::{OnNewKey, Steps};
 use freshet_query::evaluation::{Losses, OnLoss};
 use freshet_query::parser::Statement;
-use freshet_query::session::{SqlMode, Value};
+use freshet_query::session::{BesideDates, SqlMode, Value};
 use freshet_schema::{GroupCommitMode, OnBad, Rules, Table, TableForm, ZeroDates, Zone};
 use freshet_storage::delta::Freshness;
 
@@ -269,6 +269,10 @@ fn sql_mode(has: impl Fn(&str) -> bool) -> SqlMode {
         ansi_quotes: has("ANSI_QUOTES"),
         no_backslash_escapes: has("NO_BACKSLASH_ESCAPES"),
         loose_group_by: !has("ONLY_FULL_GROUP_BY"),
+        beside_dates: BesideDates::Dates {
+            zero_parts: !has("NO_ZERO_IN_DATE"),
+            invalid: has("ALLOW_INVALID_DATES"),
+        },
     }
 }
 

@@ -140,6 +140,7 @@ fn listing(session: &Session, what: &ShowWhat) -> Result<Listing> {
         ShowWhat::GlobalIndexes(table) => global_indexes::listing(session, table.as_ref()),
         ShowWhat::CreateTable(table) => catalog::create_table(session, table),
         ShowWhat::CreateView(view) => catalog::create_view_of(session, view),
+        ShowWhat::CreateSequence(name) => sequences::create(session, name),
         ShowWhat::CreateDatabase(name) => catalog::create_database(session, name),
         ShowWhat::Partitions(table) => partitions::partitions(session, table),
         ShowWhat::TemporaryPartitions(table) => partitions::temporary(session, table),

@@ -536,7 +536,9 @@ async fn reply(
 
 async fn lock_tables(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
     commit_first(session).await?;
-    admin::lock_tables(session, tables)
+    admin::lock_tables(session, tables)?;
+    session.transactions.locks_tables = true;
+    Ok(Reply::done())
 }
 
 /// SHOW, of all that the session was told is done.

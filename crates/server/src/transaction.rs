@@ -160,12 +160,14 @@ pub struct Transactions {
     lost: Option<Lost>,
     /// SET TRANSACTION without a scope.
     pub next: NextTransaction,
+    /// Whether UNLOCK TABLES commits: LOCK TABLES was the last of these that the client sent.
+    pub locks_tables: bool,
 }
 
 impl Transactions {
     pub fn new(process: &Arc<Process>) -> Self {
         let (process, next) = (Arc::clone(process), NextTransaction::default());
-        Self { process, open: None, opened: 0, lost: None, next }
+        Self { process, open: None, opened: 0, lost: None, next, locks_tables: false }
     }
 
     pub fn open(&self) -> Option<&OpenTransaction> {

@@ -1,5 +1,7 @@
 //! Dates that are written as texts, where they are compared with dates.
 
+use std::cell::Cell;
+
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, lit};
@@ -10,12 +12,34 @@ use super::types::{Operand, TypedExpr, converted, is_comparison, is_temporal};
 use crate::convert::DATETIME;
 use crate::error::external;
 use crate::losses;
-use crate::temporal::{self, DAY};
+use crate::session::BesideDates;
+use crate::temporal::{self, DAY, OddDate};
+
+thread_local! {
+    /// What the statement may write that this thread is planning.
+    static PLANNED: Cell<BesideDates> = const { Cell::new(BesideDates::Texts) };
+}
+
+/// A guard that tells the planner of operators on this thread what may be written beside dates.
+pub struct Beside(BesideDates);
+
+impl Beside {
+    pub fn dates(what: BesideDates) -> Self {
+        Self(PLANNED.replace(what))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        PLANNED.set(self.0);
+    }
+}
 
 /// Checks the operands of a comparison.
 ///
 /// # Errors
-/// 1525 for a literal that is no date beside a date: no row could be found by it.
+/// 1525 for a literal that is no date beside a date, if only dates may stand there: no row could be
+/// found by it.
 pub(super) fn check(
     op: &BinaryOperator,
     left: (&Expr, &DataType),
@@ -27,13 +51,23 @@ pub(super) fn check(
         _ => return Ok(()),
     };
     match text_of(other) {
-        Some(text) if is_comparison(op) && temporal::parse_datetime(text).is_none() => {
+        Some(text) if is_comparison(op) && is_refused(text) => {
             let ty = if *date == DataType::Date32 { "DATE" } else { "DATETIME" };
             let message = format!("Incorrect {ty} value: '{text}'");
             Err(external(Error::new(ErrorCode::NoDate, message)))
         }
         _ => Ok(()),
     }
+}
+
+fn is_refused(text: &str) -> bool {
+    let BesideDates::Dates { zero_parts, invalid } = PLANNED.get() else { return false };
+    temporal::parse_datetime(text).is_none()
+        && match temporal::odd_date(text) {
+            Some(OddDate::ZeroParts) => !zero_parts,
+            Some(OddDate::Invalid) => !invalid,
+            None => true,
+        }
 }
 
 fn text_of(expr: &Expr) -> Option<&str> {
@@ -72,11 +106,7 @@ mod tests {
     #[test]
     fn only_texts_that_are_no_dates_are_refused_beside_dates() {
         let (eq, date) = (BinaryOperator::Eq, DataType::Date32);
-        let refused = |op: &BinaryOperator, ty: &DataType, text: &str| {
-            let (column, text) = (datafusion::prelude::col("d"), lit(text));
-            let (column, text) = ((&column, ty), (&text, &DataType::Utf8));
-            check(op, column, text).and_then(|()| check(op, text, column)).is_err()
-        };
+        let _beside = Beside::dates(BesideDates::Dates { zero_parts: false, invalid: false });
         for text in ["abc", "", "2024-02-30", "10:00:00"] {
             assert!(refused(&eq, &date, text) && refused(&eq, &DATETIME, text), "{text}");
             assert!(!refused(&BinaryOperator::Plus, &date, text));
@@ -85,5 +115,34 @@ mod tests {
         for text in ["2024-02-29", "2024-02-29x", "0000-00-00", "20240229"] {
             assert!(!refused(&eq, &date, text), "{text}");
         }
+    }
+
+    #[test]
+    fn modes_permit_odd_dates() {
+        let refused = |zero_parts, invalid, text| {
+            let _beside = Beside::dates(BesideDates::Dates { zero_parts, invalid });
+            refused(&BinaryOperator::GtEq, &DATETIME, text)
+        };
+        for zeros in ["2024-01-00", "2024-00-00 10:00:00", "20240100"] {
+            assert!(refused(false, true, zeros) && !refused(true, false, zeros), "{zeros}");
+        }
+        for invalid in ["2024-02-31", "2023-02-29 10:00:00"] {
+            assert!(refused(true, false, invalid) && !refused(false, true, invalid), "{invalid}");
+        }
+        for none in ["2024-13-00", "2024-02-32", "2024-01-00 25:00:00", "x"] {
+            assert!(refused(true, true, none), "{none}");
+        }
+    }
+
+    #[test]
+    fn a_statement_that_only_defines_may_write_any_text() {
+        let _beside = Beside::dates(BesideDates::Texts);
+        assert!(!refused(&BinaryOperator::Eq, &DataType::Date32, "x"));
+    }
+
+    fn refused(op: &BinaryOperator, ty: &DataType, text: &str) -> bool {
+        let (column, text) = (datafusion::prelude::col("d"), lit(text));
+        let (column, text) = ((&column, ty), (&text, &DataType::Utf8));
+        check(op, column, text).and_then(|()| check(op, text, column)).is_err()
     }
 }

@@ -1,5 +1,7 @@
 //! Years of two digits, where they are compared with a YEAR column.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, ExprSchemable, lit};
@@ -27,6 +29,20 @@ pub(super) fn full(
     }
 }
 
+/// The arguments of IN, where literals beside a YEAR column are what it would store of them; `None`
+/// if all are already.
+pub fn full_in_list(args: &[Expr], schemas: &[Arc<DFSchema>]) -> Option<Vec<Expr>> {
+    let (value, items) = args.split_first()?;
+    if !schemas.iter().any(|schema| is_year(value, schema)) {
+        return None;
+    }
+    if items.iter().all(|item| of_two_digits(item).is_none()) {
+        return None;
+    }
+    let full = |item: &Expr| of_two_digits(item).map_or_else(|| item.clone(), lit);
+    Some(std::iter::once(value.clone()).chain(items.iter().map(full)).collect())
+}
+
 fn of_two_digits(expr: &Expr) -> Option<i64> {
     let Expr::Literal(value, _) = expr else { return None };
     let digits = match value.try_as_str() {
@@ -34,8 +50,10 @@ fn of_two_digits(expr: &Expr) -> Option<i64> {
         Some(text) => {
             text.map(str::trim).filter(|text| matches!(text.len(), 1 | 2))?.parse().ok()?
         }
-        None if value.data_type().is_integer() => match value.cast_to(&DataType::Int64).ok()? {
-            ScalarValue::Int64(Some(number @ 1..=99)) => u32::try_from(number).ok()?,
+        None if value.data_type().is_numeric() => match value.cast_to(&DataType::Float64).ok()? {
+            ScalarValue::Float64(Some(number)) => {
+                (1..=99).find(|year| f64::from(*year) == number)?
+            }
             _ => return None,
         },
         None => return None,
@@ -58,8 +76,9 @@ mod tests {
     fn only_literals_of_two_digits_are_short_years() {
         let read = |expr| of_two_digits(&expr);
         assert_eq!([read(lit(24_i64)), read(lit(70_i64))], [Some(2024), Some(1970)]);
+        assert_eq!([read(lit(24.0)), read(lit(0.0))], [Some(2024), None]);
         assert_eq!([read(lit("24")), read(lit("0"))], [Some(2024), Some(2000)]);
-        for other in [lit(0_i64), lit(100_i64), lit(-1_i64), lit("024"), lit("x"), lit(24.0)] {
+        for other in [lit(0_i64), lit(100_i64), lit(-1_i64), lit("024"), lit("x"), lit(24.5)] {
             assert_eq!(read(other), None);
         }
     }

@@ -225,7 +225,9 @@ fn of_show(what: &ShowWhat) -> CommandKind {
         ShowWhat::TableStatus { .. } => CommandKind::ShowTableStatus,
         ShowWhat::Columns { .. } => CommandKind::ShowFields,
         ShowWhat::Index(_) => CommandKind::ShowKeys,
-        ShowWhat::CreateTable(_) | ShowWhat::CreateView(_) => CommandKind::ShowCreateTable,
+        ShowWhat::CreateTable(_) | ShowWhat::CreateView(_) | ShowWhat::CreateSequence(_) => {
+            CommandKind::ShowCreateTable
+        }
         ShowWhat::CreateDatabase(_) => CommandKind::ShowCreateDb,
         ShowWhat::CreateUser(_) => CommandKind::ShowCreateUser,
         ShowWhat::Variables(_) => CommandKind::ShowVariables,

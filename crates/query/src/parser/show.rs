@@ -41,6 +41,7 @@ pub enum ShowWhat {
     /// CREATE TABLE; of a view as CREATE VIEW.
     CreateTable(TableName),
     CreateView(TableName),
+    CreateSequence(TableName),
     CreateDatabase(String),
     Variables(Scope),
     Status(Scope),
@@ -308,6 +309,9 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     ];
     if cursor.words("ROW POLICY") {
         return policy::holder(cursor).map(ShowWhat::RowPolicies);
+    }
+    if cursor.words("CREATE SEQUENCE") {
+        return cursor.table().map(ShowWhat::CreateSequence);
     }
     if cursor.words("ENGINE") {
         let engine = cursor.name_or_text()?;

@@ -40,6 +40,7 @@ impl Session {
             };
         }
         self.transactions.forget_refused();
+        self.transactions.locks_tables = false;
         self.commit().await?;
         self.info.clear();
         let claim = match &begin.label {

@@ -1,10 +1,39 @@
 use freshet_base::Result;
-use freshet_meta::{may_see_table, require_visible};
+use freshet_meta::{Object, Privilege, may_see_table, require_visible};
+use freshet_query::parser::TableName;
 use freshet_query::system::SEQUENCE_OF_IDS;
-use freshet_schema::{Sequence, SequenceChange};
+use freshet_schema::{Sequence, SequenceChange, SequenceKind};
 
 use super::listing::{Listing, some};
 use crate::session::Session;
+
+/// SHOW CREATE SEQUENCE.
+///
+/// # Errors
+/// 1049, 4091, and 1142 for who has no right to it.
+pub fn create(session: &Session, name: &TableName) -> Result<Listing> {
+    let database = session.database_of(name.database.as_deref())?;
+    let catalog = session.shared.engine.catalog();
+    if !may_see_table(&catalog, session.client.actor(), database, &name.table) {
+        session.authorize(Privilege::Select, Object::Table(database, &name.table))?;
+    }
+    let table = catalog.require_sequence(database, &name.table)?;
+    let sequence = table.sequence.expect("it is a sequence");
+    let mut listing = Listing::new(&["Table", "Create Table"]);
+    listing.add([&*table.name, &statement(&table.name, &sequence)]);
+    Ok(listing)
+}
+
+/// The statement that creates it.
+fn statement(name: &str, sequence: &Sequence) -> String {
+    let Sequence { kind, start, increment, max, cycle, .. } = sequence;
+    let create = format!("CREATE {} SEQUENCE `{}`", kind.name(), name.replace('`', "``"));
+    if *kind == SequenceKind::Time {
+        return create;
+    }
+    let cycle = if *cycle { "CYCLE" } else { "NOCYCLE" };
+    format!("{create} START WITH {start} INCREMENT BY {increment} MAXVALUE {max} {cycle}")
+}
 
 /// SHOW SEQUENCES: those of the current database, and of the ids of its tables.
 pub fn sequences(session: &Session) -> Result<Listing> {

@@ -1,5 +1,5 @@
 //! Statements about the server and its loads: KILL, CANCEL LOAD, ADMIN SET FRONTEND CONFIG, ALTER
-//! INSTANCE RELOAD TLS; and what does nothing here: LOCK TABLES, FLUSH, RESET, ...
+//! INSTANCE RELOAD TLS; LOCK TABLES, which only commits; and what does nothing here: FLUSH, ...
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use freshet_ingest::{PreparedEnd, clean_labels as clean_labels_of};
 use freshet_meta::{LabelState, Object, Privilege, is_reserved_database, require_visible};
 use freshet_query::parser::{CancelLoad, Statement, TableName};
 
-use super::shield;
+use super::{commit_first, shield};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::show;
@@ -26,6 +26,7 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
         }
         Statement::SetConfig(pairs) => set_config(session, pairs)?,
         Statement::ReloadTls => reload_tls(session).await?,
+        Statement::Nothing(word) if word == "UNLOCK TABLES" => unlock_tables(session).await?,
         Statement::Nothing(word) => nothing(session, word)?,
         _ => bail!(NotSupported, "This statement is not supported here"),
     }
@@ -36,7 +37,7 @@ pub async fn run(session: &mut Session, statement: &Statement) -> Result<Reply> 
 ///
 /// # Errors
 /// 1044, 1142, and 1146 for a table that is not there.
-pub fn lock_tables(session: &Session, tables: &[TableName]) -> Result<Reply> {
+pub fn lock_tables(session: &Session, tables: &[TableName]) -> Result<()> {
     let catalog = session.shared.engine.catalog();
     for TableName { database, table } in tables {
         let database = session.database_of(database.as_deref())?;
@@ -49,7 +50,15 @@ pub fn lock_tables(session: &Session, tables: &[TableName]) -> Result<Reply> {
             catalog.require_table(database, table)?;
         }
     }
-    Ok(Reply::done())
+    Ok(())
+}
+
+/// UNLOCK TABLES commits behind LOCK TABLES, unless BEGIN has released the tables.
+async fn unlock_tables(session: &mut Session) -> Result<()> {
+    if std::mem::take(&mut session.transactions.locks_tables) {
+        commit_first(session).await?;
+    }
+    Ok(())
 }
 
 /// What is accepted without effect takes the rights of MySQL all the same.

@@ -35,7 +35,7 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus Within Columns Index GlobalIndexes CreateTable CreateView
-    CreateDatabase Variables Status Warnings Processlist Grants CreateUser RowPolicies Property
+    CreateSequence CreateDatabase Variables Status Warnings Processlist Grants CreateUser RowPolicies Property
     Partitions
     TemporaryPartitions DynamicPartitions Tablets Tablet ReplicaStatus ReplicaDistribution Trash
     Transaction LastInsert AlterTableColumn Load
@@ -83,6 +83,7 @@ const MORE: &[Case] = &[
     ("", "explain insert into d.t select * from d.k", &["select on d.k"], 1142, 0),
     ("", "explain update d.k set b = 1 where a = 1", &["select on d.k"], 1142, 0),
     ("", "select d.s.nextval", &["insert on d.s"], 1142, 0),
+    ("", "show create sequence d.s", &["select on d.s"], 1142, 0),
     ("", "alter sequence d.s start with 50", &["alter on d.s"], 1142, 0),
     ("", "convert all sequences from new to new for d", &["alter on d.*"], 1142, 0),
     (
