@@ -194,11 +194,23 @@ pub struct Remembered {
     pub since_seconds: Option<u64>,
 }
 
+/// What becomes of the second password of an account that gets a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SecondPassword {
+    #[default]
+    Kept,
+    /// It is the one before the new one.
+    Replaced,
+    Discarded,
+}
+
 /// An account with its authentication data and grants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub account: Account,
     pub auth: AuthData,
+    /// The password before, while it opens the account as well (RETAIN CURRENT PASSWORD).
+    pub second: Option<AuthData>,
     /// Passwords that it had and must not have again, newest first.
     pub past: Vec<AuthData>,
     /// Whether nobody can log in as it, as it is a role.
@@ -223,6 +235,7 @@ impl User {
         Self {
             account,
             auth,
+            second: None,
             past: Vec::new(),
             locked: false,
             grants: Vec::new(),
