@@ -467,17 +467,12 @@ codes! {
     InvalidJsonType = 3853 "22032" 400;
     /// A column that the clause of a table's distribution names.
     PartitionColumn = 3855 "HY000" 400;
-    /// RETAIN CURRENT PASSWORD of an empty one.
     SecondPasswordEmpty = 3878 "HY000" 400;
-    /// REPLACE of the password of another account.
     CurrentPasswordOfOther = 3890 "HY000" 400;
-    /// REPLACE of a password that is not the current one.
     CurrentPasswordWrong = 3891 "HY000" 403;
     /// A new password without the current one, where the account asks for it.
     CurrentPasswordMissing = 3892 "HY000" 403;
-    /// RETAIN CURRENT PASSWORD behind a change of the plugin.
     PasswordOfOtherPlugin = 3894 "HY000" 400;
-    /// RETAIN CURRENT PASSWORD behind an empty new one.
     PasswordNotRetained = 3895 "HY000" 400;
     /// DROP CONSTRAINT of a name that a key and a CHECK have.
     SeveralConstraints = 3939 "HY000" 409;

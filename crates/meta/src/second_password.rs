@@ -1,9 +1,9 @@
 //! The second password of an account, which opens it while its clients learn the new one.
 
-use freshet_base::{Result, bail};
+use freshet_base::Result;
 
 use crate::authorize::{Actor, authorize_over};
-use crate::user::{Account, AuthData, SecondPassword, TlsRequirement, User};
+use crate::user::Account;
 use crate::user_admin::UserAdmin;
 
 impl UserAdmin {
@@ -27,36 +27,10 @@ impl UserAdmin {
     }
 }
 
-/// The second password of an account behind a change of its first to `new`.
-pub(crate) fn second_behind(
-    user: &User,
-    new: &AuthData,
-    how: SecondPassword,
-) -> Result<Option<AuthData>> {
-    let Account { name, host } = &user.account;
-    match how {
-        SecondPassword::Replaced if user.auth.is_empty_password() => bail!(
-            SecondPasswordEmpty,
-            "Empty password can not be retained as second password for user '{name}'@'{host}'."
-        ),
-        SecondPassword::Replaced if new.is_empty_password() => bail!(
-            PasswordNotRetained,
-            "Current password can not be retained for user '{name}'@'{host}' because new password \
-             is empty."
-        ),
-        SecondPassword::Replaced => {
-            Ok(Some(AuthData { tls: TlsRequirement::None, ..user.auth.clone() }))
-        }
-        // Otherwise it would be the only one of an account that is to have none.
-        SecondPassword::Kept if new.is_empty_password() => Ok(None),
-        SecondPassword::Kept => Ok(user.second.clone()),
-        SecondPassword::Discarded => Ok(None),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::user::{AuthData, SecondPassword, TlsRequirement, User};
 
     fn native(byte: u8) -> AuthData {
         AuthData { native: Some([byte; 20]), ..AuthData::default() }
@@ -67,7 +41,7 @@ mod tests {
         use SecondPassword::{Discarded, Kept, Replaced};
         let of = |auth, second| User { second, ..User::new(Account::anywhere("u"), auth) };
         let behind = |user: &User, new, how| {
-            second_behind(user, &new, how).map_err(|error| error.code().errno())
+            user.second_behind(&new, how).map_err(|error| error.code().errno())
         };
         let tls = TlsRequirement::Ssl;
         let one = of(AuthData { tls, ..native(1) }, None);

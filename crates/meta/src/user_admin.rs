@@ -7,7 +7,6 @@ use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::policies;
 use crate::privilege::{Privilege, Privileges};
-use crate::second_password::second_behind;
 use crate::user::{
     Account, AuthData, GrantObject, Remembered, SecondPassword, TlsRequirement, User,
 };
@@ -153,7 +152,7 @@ impl UserAdmin {
             if by.account != account {
                 authorize_over(catalog, by, account)?;
             }
-            user.second = second_behind(&user, &auth, second)?;
+            user.second = user.second_behind(&auth, second)?;
             let past = user.remembered(remembered).cloned();
             user.past = past.map(|auth| AuthData { tls: TlsRequirement::None, ..auth }).collect();
             user.auth = AuthData { tls: user.auth.tls, ..auth };

@@ -487,6 +487,13 @@ fn log_state() {
 }
 
 #[test]
+fn second_password() {
+    let second = Some(AuthData { sha2_slow: Some("$A$".to_owned()), ..AuthData::default() });
+    let user = User { second, ..User::new(Account::anywhere("u"), AuthData::default()) };
+    has_bytes(&user, "010a0175120125 8201 05 1203 244124");
+}
+
+#[test]
 fn user() {
     let grant = |object, privilege| Grant { object, privileges: [privilege].into_iter().collect() };
     let (database, table) = ("d".to_owned(), "t".to_owned());
@@ -548,9 +555,6 @@ fn user() {
         &User { past: vec![past], ..user },
         "010a0175120125 5204 5803 6000 7218 0a14 0707070707070707070707070707070707070707 1809",
     );
-    let second = AuthData { sha2_slow: Some("$A$".to_owned()), ..AuthData::default() };
-    let user = User::new(account.clone(), AuthData::default());
-    has_bytes(&User { second: Some(second), ..user }, "010a0175120125 8201 05 1203 244124");
     let role = User {
         locked: true,
         roles: vec![GrantedRole { role: account.clone(), admin: true }],
