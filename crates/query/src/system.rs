@@ -130,6 +130,8 @@ pub enum ServerTable {
     ConnectAttributes,
     /// The same, of the connections of the user's own account.
     OwnConnectAttributes,
+    /// `innodb_lock_waits` of `sys`: the 30 columns that it has in MySQL.
+    LockWaits,
     /// `events_statements_summary_by_digest`: the 39 columns that it has in MySQL.
     StatementDigests,
 }

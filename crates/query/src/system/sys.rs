@@ -10,7 +10,7 @@ mod statements;
 use super::catalog::stored;
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::wanted::Wanted;
-use super::{Cell, SystemTables};
+use super::{Cell, ServerTable, SystemTables};
 
 /// The version of `sys` that MySQL 8.0 comes with.
 const SYS_VERSION: &str = "2.1.2";
@@ -70,6 +70,22 @@ pub const TABLES: &[SystemTable] = &[
     table!("sys", "schema_auto_increment_columns", Rows::Catalog(indexes::auto_increment),
         table_schema, table_name, column_name, data_type, column_type, #is_signed, #is_unsigned,
         max_value, #auto_increment, auto_increment_ratio),
+    table!("sys", "innodb_lock_waits", Rows::Server(ServerTable::LockWaits), @wait_started,
+        wait_age, #wait_age_secs, locked_table, locked_table_schema, locked_table_name,
+        locked_table_partition, locked_table_subpartition, locked_index, locked_type,
+        waiting_trx_id, @waiting_trx_started, waiting_trx_age, #waiting_trx_rows_locked,
+        #waiting_trx_rows_modified, #waiting_pid, waiting_query, waiting_lock_id,
+        waiting_lock_mode, blocking_trx_id, #blocking_pid, blocking_query, blocking_lock_id,
+        blocking_lock_mode, @blocking_trx_started, blocking_trx_age, #blocking_trx_rows_locked,
+        #blocking_trx_rows_modified, sql_kill_blocking_query, sql_kill_blocking_connection),
+    table!("sys", "x$innodb_lock_waits", Rows::Server(ServerTable::LockWaits), @wait_started,
+        wait_age, #wait_age_secs, locked_table, locked_table_schema, locked_table_name,
+        locked_table_partition, locked_table_subpartition, locked_index, locked_type,
+        waiting_trx_id, @waiting_trx_started, waiting_trx_age, #waiting_trx_rows_locked,
+        #waiting_trx_rows_modified, #waiting_pid, waiting_query, waiting_lock_id,
+        waiting_lock_mode, blocking_trx_id, #blocking_pid, blocking_query, blocking_lock_id,
+        blocking_lock_mode, @blocking_trx_started, blocking_trx_age, #blocking_trx_rows_locked,
+        #blocking_trx_rows_modified, sql_kill_blocking_query, sql_kill_blocking_connection),
 ];
 
 fn version(system: &SystemTables) -> Vec<Vec<Cell>> {

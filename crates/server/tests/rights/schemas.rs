@@ -79,4 +79,5 @@ fn the_views_of_sys_show_each_what_it_may_see() {
     let sessions = "select distinct substring_index(user, '@', 1) from sys.session";
     assert_eq!(nobody.texts(sessions), [["nobody"]]);
     assert_eq!(nobody.texts("select count(*) from sys.statement_analysis"), [["0"]]);
+    assert_eq!(nobody.texts("select count(*) from sys.innodb_lock_waits"), [["0"]]);
 }
