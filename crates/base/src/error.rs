@@ -467,12 +467,13 @@ codes! {
     InvalidJsonType = 3853 "22032" 400;
     /// A column that the clause of a table's distribution names.
     PartitionColumn = 3855 "HY000" 400;
-    /// REPLACE of the password of another account.
+    SecondPasswordEmpty = 3878 "HY000" 400;
     CurrentPasswordOfOther = 3890 "HY000" 400;
-    /// REPLACE of a password that is not the current one.
     CurrentPasswordWrong = 3891 "HY000" 403;
     /// A new password without the current one, where the account asks for it.
     CurrentPasswordMissing = 3892 "HY000" 403;
+    PasswordOfOtherPlugin = 3894 "HY000" 400;
+    PasswordNotRetained = 3895 "HY000" 400;
     /// DROP CONSTRAINT of a name that a key and a CHECK have.
     SeveralConstraints = 3939 "HY000" 409;
     NoSuchConstraint = 3940 "HY000" 404;

@@ -91,7 +91,7 @@ impl<'a> Change<'a> {
         rules: KeyRules,
         patience: WaitLimit,
     ) -> Self {
-        let statement = LockOwner::new(engine.locks());
+        let statement = LockOwner::new(engine.locks(), rules.connection);
         let (seen, end, label) = (Lsn::ZERO, None, None);
         let (looked, read) = (HashMap::new(), BTreeMap::new());
         let pass = match &own {
@@ -200,7 +200,7 @@ impl<'a> Change<'a> {
         }
         if let Some(own) = &self.own {
             let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
-            let owner = own.owner(self.engine);
+            let owner = own.owner(self.engine, self.rules.connection);
             owner.lock((self.target.id(), PRIMARY), rows, clock, deadline).await?;
         }
         let mut latch = resolver(self.target).latch().await?;
@@ -277,7 +277,10 @@ impl<'a> Change<'a> {
         let deadline = self.rules.deadline(engine);
         let clock = engine.store.clock();
         if self.locks || !self.is_unlocked() {
-            let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
+            let owner = self
+                .own
+                .as_ref()
+                .map_or(&self.statement, |own| own.owner(engine, self.rules.connection));
             owner.hold(self.hold, (table, PRIMARY), rows, clock, deadline).await?;
         }
         let mut latch = resolver(self.target).latch().await?;
@@ -412,7 +415,7 @@ impl<'a> Change<'a> {
         if self.target.table().unique_keys().next().is_none() {
             return Ok(());
         }
-        let owner = own.owner(engine);
+        let owner = own.owner(engine, self.rules.connection);
         let found = Found::lock(engine, self.target, owner, new, self.rules).await?;
         let Found { latch, target, rows, values, holders, .. } = found;
         self.seen = self.seen.max(holders.seen);
@@ -437,7 +440,10 @@ impl<'a> Change<'a> {
         // A row that comes later would have been met.
         self.told = Told::Again;
         let engine = self.engine;
-        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(engine));
+        let owner = self
+            .own
+            .as_ref()
+            .map_or(&self.statement, |own| own.owner(engine, self.rules.connection));
         let found = Found::lock(engine, self.target, owner, new, self.rules).await?;
         let Found { mut latch, target, rows, values, places, holders } = found;
         self.check_current()?;

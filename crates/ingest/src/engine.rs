@@ -41,7 +41,7 @@ use crate::digest::{self, TableDigest};
 use crate::flush::Flusher;
 use crate::forget::Forgot;
 use crate::history::History;
-use crate::locks::KeyLocks;
+use crate::locks::{KeyLocks, LockWait};
 use crate::metadata::Settler;
 use crate::prepared::PreparedLoads;
 use crate::record::GroupEndReason;
@@ -158,6 +158,11 @@ impl Engine {
     /// Keys that statements and transactions hold.
     pub(crate) fn locks(&self) -> &Arc<KeyLocks> {
         &self.store.locks
+    }
+
+    /// Which connections wait for keys that others hold.
+    pub fn lock_waits(&self) -> Vec<LockWait> {
+        self.store.locks.waits()
     }
 
     /// The number of keys that statements and transactions hold.

@@ -32,11 +32,17 @@ pub struct KeyRules {
     pub on_existing: OnExisting,
     /// How long it waits for keys that others hold.
     pub lock_wait: Duration,
+    /// The connection whose statement it is, for who asks who waits for whom; 0 for none.
+    pub connection: u32,
 }
 
 impl Default for KeyRules {
     fn default() -> Self {
-        Self { on_existing: OnExisting::default(), lock_wait: Duration::from_secs(50) }
+        Self {
+            on_existing: OnExisting::default(),
+            lock_wait: Duration::from_secs(50),
+            connection: 0,
+        }
     }
 }
 

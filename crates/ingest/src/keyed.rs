@@ -126,7 +126,7 @@ impl KeyedLoad<'_> {
         held: Option<Permit>,
     ) -> Result<Loaded> {
         // Locks are released after the marks, whatever happens.
-        let waiting = LockOwner::new(self.engine.locks());
+        let waiting = LockOwner::new(self.engine.locks(), self.rules.connection);
         let (mut load, mut held, mut known) = (load, held, Some(rows));
         let mut bytes = buffer.payload_bytes();
         let given = load.given();

@@ -43,7 +43,7 @@ impl KeyedFiles<'_> {
         }
         let (engine, table) = (self.engine, self.target.id());
         let rowsets = self.rowsets(&parts);
-        let waiting = LockOwner::new(engine.locks());
+        let waiting = LockOwner::new(engine.locks(), self.rules.connection);
         loop {
             let room = engine.appender.room_for(&parts, deadline).await?;
             let mut latch = resolver(self.target).latch().await?;

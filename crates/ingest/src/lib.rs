@@ -128,6 +128,7 @@ pub use labels::clean_labels;
 pub use large_update::LargeUpdate;
 pub use layout::{META_FILE, STORE_FILE, TERM_FILE};
 pub use load::{Destination, Load, enter};
+pub use locks::LockWait;
 pub use looked::{
     OnNewKey, PartialRows, TRIES_MAX, merge_rows, update_columns, update_own_columns,
 };

@@ -26,6 +26,9 @@ const LOCKS_MAX: usize = 2_000_000;
 /// Keys that are locked while others wait for the mutex.
 const KEYS_AT_ONCE: usize = 1024;
 
+/// Waits that are told of at once.
+const WAITS_MAX: usize = 10_000;
+
 /// How a key is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hold {
@@ -76,21 +79,44 @@ pub(crate) struct KeyLocks {
 struct Inner {
     locks: HashTable<Lock>,
     /// The key that an owner waits for.
-    waits: HashMap<u64, LockKey>,
+    waits: HashMap<Owner, LockKey>,
+}
+
+/// Who holds keys or waits for one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Owner {
+    number: u64,
+    /// See [`KeyRules::connection`](crate::KeyRules::connection).
+    connection: u32,
+}
+
+/// That somebody waits for a key which somebody else holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockWait {
+    pub table: TableId,
+    /// The number of the key: 0 for the primary one, behind which are the unique ones; of no key
+    /// for the whole table.
+    pub key: usize,
+    /// The connection that waits, or 0, and whether it wants the key beside others.
+    pub waiting: u32,
+    pub shares: bool,
+    /// The connection that holds it, or 0, and whether it does so beside others.
+    pub blocking: u32,
+    pub is_shared: bool,
 }
 
 struct Lock {
     key: LockKey,
     hold: Hold,
-    holder: u64,
+    holder: Owner,
     /// Those that share it with the holder.
-    sharers: Vec<u64>,
+    sharers: Vec<Owner>,
     /// In the order in which they get it.
     waiters: VecDeque<Waiter>,
 }
 
 struct Waiter {
-    owner: u64,
+    owner: Owner,
     hold: Hold,
     wakes: oneshot::Sender<()>,
 }
@@ -98,7 +124,7 @@ struct Waiter {
 /// A statement or transaction with the keys that it holds; they are released on drop.
 pub(crate) struct LockOwner {
     all: Arc<KeyLocks>,
-    id: u64,
+    id: Owner,
     held: Mutex<Vec<LockKey>>,
 }
 
@@ -135,6 +161,17 @@ impl KeyLocks {
         self.held.load(Ordering::Acquire)
     }
 
+    /// Who waits for whom, as far as there is room to say it.
+    pub fn waits(&self) -> Vec<LockWait> {
+        let inner = self.inner.lock();
+        inner
+            .waits
+            .iter()
+            .flat_map(|(owner, key)| inner.waits_of(*owner, key))
+            .take(WAITS_MAX)
+            .collect()
+    }
+
     fn hash(&self, of: (TableId, usize), value: &[u8]) -> u64 {
         self.hasher.hash_one((of, value))
     }
@@ -153,9 +190,27 @@ impl Inner {
         self.locks.find_mut(key.hash, |lock| lock.key == *key)
     }
 
+    /// That `owner` waits for those that hold `key`.
+    fn waits_of(&self, owner: Owner, key: &LockKey) -> impl Iterator<Item = LockWait> {
+        let lock = self.lock_of(key).into_iter();
+        lock.flat_map(move |lock| {
+            let waiter = lock.waiters.iter().find(|waiter| waiter.owner == owner);
+            let shares = waiter.is_some_and(|waiter| waiter.hold == Hold::Shared);
+            let others = lock.holders().filter(move |holder| *holder != owner);
+            others.map(move |holder| LockWait {
+                table: lock.key.table,
+                key: lock.key.number,
+                waiting: owner.connection,
+                shares,
+                blocking: holder.connection,
+                is_shared: lock.hold == Hold::Shared,
+            })
+        })
+    }
+
     /// Whether `owner` would wait for itself behind the holders of `key`. Who waits behind others
     /// in the queue waits for the same holders as they do.
-    fn is_circle(&self, owner: u64, key: &LockKey) -> bool {
+    fn is_circle(&self, owner: Owner, key: &LockKey) -> bool {
         let (mut waits, mut known) = (vec![(owner, key)], HashSet::new());
         while let Some((waiter, key)) = waits.pop() {
             let Some(lock) = self.lock_of(key) else { continue };
@@ -173,16 +228,16 @@ impl Inner {
 }
 
 impl Lock {
-    fn holders(&self) -> impl Iterator<Item = u64> {
+    fn holders(&self) -> impl Iterator<Item = Owner> {
         std::iter::once(self.holder).chain(self.sharers.iter().copied())
     }
 
-    fn is_held_by(&self, owner: u64) -> bool {
+    fn is_held_by(&self, owner: Owner) -> bool {
         self.holders().any(|holder| holder == owner)
     }
 
     /// Whether `owner` may hold it beside those that hold it.
-    fn admits(&self, owner: u64, hold: Hold) -> bool {
+    fn admits(&self, owner: Owner, hold: Hold) -> bool {
         match (self.is_held_by(owner), hold) {
             (true, Hold::Shared) => true,
             (true, Hold::Alone) => self.sharers.is_empty(),
@@ -192,12 +247,12 @@ impl Lock {
 
     /// Whether `owner` would get it so at once. Nobody who shares it passes by those that wait for
     /// it.
-    fn lets_in(&self, owner: u64, hold: Hold) -> bool {
+    fn lets_in(&self, owner: Owner, hold: Hold) -> bool {
         (self.is_held_by(owner) || self.waiters.is_empty()) && self.admits(owner, hold)
     }
 
     /// Lets `owner` hold it, which may; whether it did not before.
-    fn give(&mut self, owner: u64, hold: Hold) -> bool {
+    fn give(&mut self, owner: Owner, hold: Hold) -> bool {
         if !self.is_held_by(owner) {
             self.sharers.push(owner);
             return true;
@@ -209,7 +264,7 @@ impl Lock {
     }
 
     /// Takes it from who holds it; whether nobody does any more.
-    fn leave(&mut self, owner: u64) -> bool {
+    fn leave(&mut self, owner: Owner) -> bool {
         let at = self.sharers.iter().position(|sharer| *sharer == owner);
         match at {
             Some(at) => _ = self.sharers.swap_remove(at),
@@ -224,7 +279,7 @@ impl Lock {
 
     /// Gives it to those that wait in front, as far as they may have it; whether anybody holds it
     /// then.
-    fn pass_on(&mut self, mut is_free: bool, waits: &mut HashMap<u64, LockKey>) -> bool {
+    fn pass_on(&mut self, mut is_free: bool, waits: &mut HashMap<Owner, LockKey>) -> bool {
         while let Some(next) = self.waiters.front()
             && (is_free || self.admits(next.owner, next.hold))
         {
@@ -245,8 +300,9 @@ impl Lock {
 }
 
 impl LockOwner {
-    pub fn new(all: &Arc<KeyLocks>) -> Self {
-        let id = all.owners.fetch_add(1, Ordering::Relaxed);
+    /// One whose keys are held for a connection, or for none (0).
+    pub fn new(all: &Arc<KeyLocks>, connection: u32) -> Self {
+        let id = Owner { number: all.owners.fetch_add(1, Ordering::Relaxed), connection };
         Self { all: Arc::clone(all), id, held: Mutex::default() }
     }
 

@@ -326,9 +326,9 @@ impl OwnRows {
         stored.seen_by(values, own, |key| table.own(key).is_ok())
     }
 
-    /// Who holds its keys.
-    pub(crate) fn owner(&self, engine: &Engine) -> &LockOwner {
-        self.0.owner.get_or_init(|| LockOwner::new(engine.locks()))
+    /// Who holds its keys: it is of the connection that asks first.
+    pub(crate) fn owner(&self, engine: &Engine, connection: u32) -> &LockOwner {
+        self.0.owner.get_or_init(|| LockOwner::new(engine.locks(), connection))
     }
 
     /// Checks that the transaction with these additional rows stays within its limits.
@@ -467,7 +467,8 @@ impl OwnRows {
         patience: WaitLimit,
         rules: KeyRules,
     ) -> Result<Loaded> {
-        let found = Found::lock(engine, target, self.owner(engine), buffer, rules);
+        let found =
+            Found::lock(engine, target, self.owner(engine, rules.connection), buffer, rules);
         let Found { latch, target, rows, values, places, holders } = found.await?;
         let target = &target;
         let seen = (seen(&latch, &places).max(holders.seen), latch.end());

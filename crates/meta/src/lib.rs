@@ -50,6 +50,7 @@ mod reserve;
 mod rewrite;
 mod role_admin;
 mod rowset;
+mod second_password;
 mod sequence;
 mod show;
 mod spec;
@@ -115,7 +116,8 @@ pub use spec::{
 pub use store::{Batch, MemStore, MetaStore, OnFatal, RedbStore, StoreError};
 pub use term::{LeftOpen, TermRecord};
 pub use user::{
-    Account, AuthData, Grant, GrantObject, GrantedRole, Remembered, TlsRequirement, User,
+    Account, AuthData, Grant, GrantObject, GrantedRole, Remembered, SecondPassword, TlsRequirement,
+    User,
 };
 pub use user_admin::UserAdmin;
 pub use user_options::{

@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use freshet_base::{Result, bail};
+
 use crate::privilege::Privileges;
 use crate::user_options::UserOptions;
 use crate::user_properties::UserProperties;
@@ -194,11 +196,23 @@ pub struct Remembered {
     pub since_seconds: Option<u64>,
 }
 
+/// What becomes of the second password of an account that gets a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SecondPassword {
+    #[default]
+    Kept,
+    /// It is the one before the new one.
+    Replaced,
+    Discarded,
+}
+
 /// An account with its authentication data and grants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct User {
     pub account: Account,
     pub auth: AuthData,
+    /// The password before, while it opens the account as well (RETAIN CURRENT PASSWORD).
+    pub second: Option<AuthData>,
     /// Passwords that it had and must not have again, newest first.
     pub past: Vec<AuthData>,
     /// Whether nobody can log in as it, as it is a role.
@@ -223,6 +237,7 @@ impl User {
         Self {
             account,
             auth,
+            second: None,
             past: Vec::new(),
             locked: false,
             grants: Vec::new(),
@@ -244,6 +259,36 @@ impl User {
             *at < remembered.count || remembered.since_seconds.is_some_and(is_young)
         };
         (0..).zip(known).filter(is_remembered).map(|(_, auth)| auth).take(PAST_PASSWORDS_MAX)
+    }
+
+    /// Its second password behind a change of the first to `new`.
+    ///
+    /// # Errors
+    /// 3878 and 3895 where the first is to be retained, and it or `new` is empty.
+    pub(crate) fn second_behind(
+        &self,
+        new: &AuthData,
+        how: SecondPassword,
+    ) -> Result<Option<AuthData>> {
+        let Account { name, host } = &self.account;
+        match how {
+            SecondPassword::Replaced if self.auth.is_empty_password() => bail!(
+                SecondPasswordEmpty,
+                "Empty password can not be retained as second password for user '{name}'@'{host}'."
+            ),
+            SecondPassword::Replaced if new.is_empty_password() => bail!(
+                PasswordNotRetained,
+                "Current password can not be retained for user '{name}'@'{host}' because new \
+                 password is empty."
+            ),
+            SecondPassword::Replaced => {
+                Ok(Some(AuthData { tls: TlsRequirement::None, ..self.auth.clone() }))
+            }
+            // Otherwise it would be the only one of an account that is to have none.
+            SecondPassword::Kept if new.is_empty_password() => Ok(None),
+            SecondPassword::Kept => Ok(self.second.clone()),
+            SecondPassword::Discarded => Ok(None),
+        }
     }
 
     /// Whether its password must be changed before anything else.

@@ -7,7 +7,9 @@ use crate::catalog::Catalog;
 use crate::meta::{Change, Meta};
 use crate::policies;
 use crate::privilege::{Privilege, Privileges};
-use crate::user::{Account, AuthData, GrantObject, Remembered, TlsRequirement, User};
+use crate::user::{
+    Account, AuthData, GrantObject, Remembered, SecondPassword, TlsRequirement, User,
+};
 use crate::user_options::UserOption;
 use crate::workload::ALL_GROUPS;
 
@@ -129,25 +131,28 @@ impl UserAdmin {
         account: &Account,
         auth: AuthData,
     ) -> Result<()> {
-        self.set_password(by, account, auth, Remembered::default())
+        self.set_password(by, account, auth, Remembered::default(), SecondPassword::Kept)
     }
 
     /// As [`Self::set_auth`]; the account remembers these of its passwords.
     ///
     /// # Errors
-    /// As [`Self::set_auth`].
+    /// As [`Self::set_auth`]; 3878 and 3895 where the password before is to stay the second one,
+    /// and it or the new one is empty.
     pub fn set_password<'a>(
         &mut self,
         by: impl Into<Actor<'a>>,
         account: &Account,
         auth: AuthData,
         remembered: Remembered,
+        second: SecondPassword,
     ) -> Result<()> {
         let by = by.into();
         self.change_user(account, "ALTER USER", |catalog, mut user| {
             if by.account != account {
                 authorize_over(catalog, by, account)?;
             }
+            user.second = user.second_behind(&auth, second)?;
             let past = user.remembered(remembered).cloned();
             user.past = past.map(|auth| AuthData { tls: TlsRequirement::None, ..auth }).collect();
             user.auth = AuthData { tls: user.auth.tls, ..auth };

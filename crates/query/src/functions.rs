@@ -46,6 +46,7 @@ pub mod sketch_aggregates;
 pub mod sketch_scalars;
 pub mod string;
 pub mod sum;
+pub mod sys;
 pub mod typed;
 pub mod types;
 pub mod udf;

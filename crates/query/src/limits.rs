@@ -14,7 +14,7 @@ use sqlparser::ast::{
 };
 use sqlparser::tokenizer::Span;
 
-use crate::functions::list;
+use crate::functions::{list, sys};
 use crate::visit::walk;
 
 /// Signs with which the server marks names of its own; names in statements have none of them.
@@ -177,7 +177,11 @@ impl Measure<'_> {
             |part: &ObjectNamePart| part.as_ident().is_none_or(|ident| ident.span != Span::empty());
         if function.name.0.iter().any(written) {
             let name = function.name.to_string().replace('`', "").to_lowercase();
-            if let Err(error) = list::check(&name, count, function.over.is_some()) {
+            let checked = match sys::named(&name) {
+                Some(of_sys) => of_sys.check(&name, count, function.over.is_some()),
+                None => list::check(&name, count, function.over.is_some()),
+            };
+            if let Err(error) = checked {
                 return refused(error);
             }
         }

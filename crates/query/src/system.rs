@@ -12,6 +12,7 @@ mod partitions;
 mod performance;
 mod roles;
 mod shape;
+mod sys;
 mod usage;
 mod wanted;
 
@@ -33,6 +34,7 @@ use crate::numbers::Numbers;
 use crate::origin::ColumnOrigin;
 use crate::result::SYSTEM;
 use crate::tables::{Table, Tables};
+pub use catalog::tells_of_rows;
 pub use fixed::{ENGINES, PLUGINS};
 use wanted::{NamedPlaces, Wanted};
 
@@ -128,6 +130,8 @@ pub enum ServerTable {
     ConnectAttributes,
     /// The same, of the connections of the user's own account.
     OwnConnectAttributes,
+    /// `innodb_lock_waits` of `sys`: the 30 columns that it has in MySQL.
+    LockWaits,
     /// `events_statements_summary_by_digest`: the 39 columns that it has in MySQL.
     StatementDigests,
 }

@@ -5,6 +5,7 @@ pub mod attributes;
 pub mod current;
 mod guard;
 pub mod reuse;
+pub mod second;
 pub mod strength;
 
 use std::collections::HashMap;
@@ -22,7 +23,9 @@ use freshet_base::{Error, Result, bail, err};
 use freshet_ingest::Engine;
 use freshet_meta::{Account, AuthData, Catalog, TlsRequirement, User};
 use freshet_wire::PacketWriter;
-use freshet_wire::auth::{AuthPlugin, Credential, PASSWORD_BYTES_MAX, Scramble, SlowHash};
+use freshet_wire::auth::{
+    AuthPlugin, Credential, FastHash, PASSWORD_BYTES_MAX, Scramble, SlowHash,
+};
 use freshet_wire::login::{AuthStep, Authenticator, PasswordKey};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
@@ -34,7 +37,7 @@ use guard::{Delays, Guard};
 
 /// Characters per line of PEM.
 const PEM_LINE_CHARS: usize = 64;
-/// Accounts whose fast hash is cached.
+/// Passwords whose fast hash is cached.
 const CACHED_HASHES_MAX: usize = 10_000;
 
 /// The RSA key of this process, generated when a client first asks for it, which is slow.
@@ -93,9 +96,9 @@ impl PasswordKey for ServerKey {
 /// `caching_sha2_password`, so that the slow hash is computed once per user and start.
 pub struct Passwords {
     key: ServerKey,
-    /// The fast hash by account, with the slow hash it was derived from: after ALTER USER the slow
-    /// hash differs and the entry is invalid.
-    fast_hashes: Mutex<HashMap<Account, (SlowHash, [u8; 32])>>,
+    /// The fast hash by the slow hash that a password has proven: after ALTER USER nobody asks for
+    /// the old one any more.
+    fast_hashes: Mutex<HashMap<SlowHash, [u8; 32]>>,
     guard: Guard,
     attempts: Attempts,
     /// Seeds the decoy credentials of unknown users, so that they stay the same for a name.
@@ -193,7 +196,7 @@ impl Passwords {
             return Credential::Never(plugin);
         };
         let mut part = 0u64;
-        self.credential(users[at as usize], plugin).decoy(|| {
+        self.credential(users[at as usize], plugin).decoy(&mut || {
             part += 1;
             self.decoys.hash_one((name, part))
         })
@@ -201,7 +204,21 @@ impl Passwords {
 
     /// The credential of an account for the plugin that the client prefers.
     fn credential(&self, user: &User, plugin: AuthPlugin) -> Credential {
-        let auth = &user.auth;
+        let Some(second) = &user.second else { return self.credential_of(&user.auth, plugin) };
+        // One exchange judges both: it is the native one only where both have a hash for that,
+        // since any hash can be compared with the password that a full exchange tells.
+        let both = [&user.auth, second];
+        let has_native = both.iter().all(|auth| auth.native.is_some());
+        let has_slow = both.iter().all(|auth| auth.sha2_slow.is_some());
+        let plugin = match has_native && (plugin == AuthPlugin::Native || !has_slow) {
+            true => AuthPlugin::Native,
+            false => AuthPlugin::CachingSha2,
+        };
+        let [first, second] = both.map(|auth| Box::new(self.credential_of(auth, plugin)));
+        Credential::Either(first, second)
+    }
+
+    fn credential_of(&self, auth: &AuthData, plugin: AuthPlugin) -> Credential {
         if auth.is_empty_password() {
             return Credential::Empty(plugin);
         }
@@ -215,23 +232,21 @@ impl Passwords {
         let Some(slow) = slow.flatten() else {
             return Credential::Never(AuthPlugin::CachingSha2);
         };
-        match self.fast_hashes.lock().get(&user.account) {
-            Some((of, fast)) if *of == slow => Credential::Sha2Cached(slow, *fast),
-            _ => Credential::Sha2Slow(slow),
+        let fast = self.fast_hashes.lock().get(&slow).copied();
+        match fast {
+            Some(fast) => Credential::Sha2Cached(slow, fast),
+            None => Credential::Sha2Slow(slow),
         }
     }
 
-    /// Caches the fast hash after a full exchange about `proven` succeeded.
-    fn cache_fast_hash(&self, account: &Account, proven: &Credential, fast: Credential) {
-        let (Credential::Sha2Slow(slow), Credential::Sha2Fast(fast)) = (proven, fast) else {
-            return;
-        };
+    /// Caches the fast hash after a full exchange succeeded.
+    fn cache_fast_hash(&self, hash: FastHash) {
         let mut fast_hashes = self.fast_hashes.lock();
         // A full cache is cleared; active accounts are cached again at their next login.
         if fast_hashes.len() >= CACHED_HASHES_MAX {
             fast_hashes.clear();
         }
-        fast_hashes.insert(account.clone(), (slow.clone(), fast));
+        fast_hashes.insert(hash.of, hash.fast);
     }
 
     /// Processes one packet of the client's login exchange.
@@ -269,14 +284,17 @@ impl Passwords {
         let clock = &**engine.clock();
         self.delay_attempt(clock, user, peer).await;
         let (account, credential) = self.account_of(engine, user, &host_of(peer), None);
-        let accepted = match credential.accepts_quickly(password.as_bytes()) {
-            Some(accepted) => accepted,
+        let (accepted, fast) = match credential.accepts_quickly(password.as_bytes()) {
+            Some(accepted) => (accepted, None),
             None => {
                 let (credential, given) = (credential.clone(), password.to_owned());
-                self.run_blocking(move || credential.accepts_password(given.as_bytes())).await?
+                let prove = move || {
+                    let proven = credential.proven_by(given.as_bytes());
+                    (proven.is_some(), proven.and_then(|one| one.fast_hash(given.as_bytes())))
+                };
+                self.run_blocking(prove).await?
             }
         };
-        let fast = accepted.then(|| Credential::sha2_fast(password.as_bytes()));
         let (credential, password_given) = (&credential, !password.is_empty());
         let attempt = LoginAttempt { user, peer, transport, account, credential, password_given };
         self.conclude(engine, attempt, accepted, fast)
@@ -294,7 +312,7 @@ impl Passwords {
         engine: &Engine,
         attempt: LoginAttempt<'_>,
         accepted: bool,
-        fast: Option<Credential>,
+        fast: Option<FastHash>,
     ) -> Result<Account> {
         let LoginAttempt { user, peer, transport, account, credential, password_given } = attempt;
         self.record_attempt(&**engine.clock(), user, peer, accepted && account.is_some());
@@ -305,7 +323,7 @@ impl Passwords {
             }
         };
         if let Some(fast) = fast {
-            self.cache_fast_hash(&account, credential, fast);
+            self.cache_fast_hash(fast);
         }
         self.admit(engine, &account, transport, peer, password_given)?;
         refuse_open_root(&account, credential, peer)?;

@@ -492,7 +492,7 @@ async fn commit(
     let patience = WaitLimit::For(settings.insert_timeout.time());
     let ids = session.buffer.ids();
     let load = engine.load(&target.into, destination, patience);
-    let load = load.with_keys(key_rules(settings, target.on_existing));
+    let load = load.with_keys(key_rules(session, target.on_existing));
     let loaded = if target.into.table().key_model == KeyModel::Primary {
         // It may wait for keys that others hold.
         session.statement_deadline = StatementDeadline::of_insert(settings, &**engine.clock());
@@ -507,8 +507,9 @@ async fn commit(
 }
 
 /// How a statement of the session treats rows whose key exists.
-pub fn key_rules(settings: &Settings, on_existing: OnExisting) -> KeyRules {
-    KeyRules { on_existing, lock_wait: settings.lock_wait }
+pub fn key_rules(session: &Session, on_existing: OnExisting) -> KeyRules {
+    let lock_wait = session.settings.lock_wait;
+    KeyRules { on_existing, lock_wait, connection: session.process.id }
 }
 
 /// The result of a statement without rows.

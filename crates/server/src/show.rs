@@ -10,6 +10,7 @@ mod ended;
 mod global_indexes;
 pub mod listing;
 mod loads;
+mod lock_waits;
 mod nodes;
 mod order;
 mod partitions;

@@ -201,5 +201,5 @@ impl Client {
 }
 
 pub(crate) fn rules(on_existing: OnExisting) -> KeyRules {
-    KeyRules { on_existing, lock_wait: LOCK_WAIT }
+    KeyRules { on_existing, lock_wait: LOCK_WAIT, connection: 0 }
 }

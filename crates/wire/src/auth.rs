@@ -75,6 +75,16 @@ pub enum Credential {
     /// Both: a right password is verified by the fast hash. A wrong one goes through the slow hash,
     /// as if there had been no login before, so that its duration does not reveal earlier logins.
     Sha2Cached(SlowHash, [u8; 32]),
+    /// Either of two passwords: that of the account and, behind it, the one before. The plugin is
+    /// that of the first.
+    Either(Box<Credential>, Box<Credential>),
+}
+
+/// The fast hash of a password that was proven by this slow one, to be kept in memory only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FastHash {
+    pub of: SlowHash,
+    pub fast: [u8; 32],
 }
 
 impl Credential {
@@ -90,7 +100,7 @@ impl Credential {
     pub fn sha2_fast(password: &[u8]) -> Self {
         match password {
             [] => Self::Empty(AuthPlugin::CachingSha2),
-            _ => Self::Sha2Fast(sha256(&[&sha256(&[password])])),
+            _ => Self::Sha2Fast(sha2_twice(password)),
         }
     }
 
@@ -100,6 +110,7 @@ impl Credential {
             Self::Empty(plugin) | Self::Never(plugin) => *plugin,
             Self::Native(_) => AuthPlugin::Native,
             Self::Sha2Fast(_) | Self::Sha2Slow(_) | Self::Sha2Cached(..) => AuthPlugin::CachingSha2,
+            Self::Either(first, _) => first.plugin(),
         }
     }
 
@@ -110,11 +121,31 @@ impl Credential {
             Self::Empty(_) => password.is_empty(),
             Self::Never(_) => false,
             Self::Native(stored) => same(stored, &sha1(&[&sha1(&[password])])),
-            Self::Sha2Fast(stored) => same(stored, &sha256(&[&sha256(&[password])])),
+            Self::Sha2Fast(stored) => same(stored, &sha2_twice(password)),
             Self::Sha2Slow(slow) => slow.accepts(password),
             Self::Sha2Cached(slow, fast) => {
                 Self::Sha2Fast(*fast).accepts_password(password) || slow.accepts(password)
             }
+            Self::Either(..) => self.proven_by(password).is_some(),
+        }
+    }
+
+    /// The credential that this password matches: this one, or one of its two.
+    pub fn proven_by(&self, password: &[u8]) -> Option<&Self> {
+        match self {
+            Self::Either(first, second) => {
+                first.proven_by(password).or_else(|| second.proven_by(password))
+            }
+            one => one.accepts_password(password).then_some(one),
+        }
+    }
+
+    /// What to keep of a password that has proven this credential, so that its slow hash need not
+    /// be computed again.
+    pub fn fast_hash(&self, password: &[u8]) -> Option<FastHash> {
+        match self {
+            Self::Sha2Slow(slow) => Some(FastHash { of: slow.clone(), fast: sha2_twice(password) }),
+            _ => None,
         }
     }
 
@@ -125,13 +156,20 @@ impl Credential {
             Self::Sha2Cached(_, fast) => {
                 Self::Sha2Fast(*fast).accepts_password(password).then_some(true)
             }
+            Self::Either(first, second) => {
+                match (first.accepts_quickly(password), second.accepts_quickly(password)) {
+                    (Some(true), _) | (_, Some(true)) => Some(true),
+                    (Some(false), Some(false)) => Some(false),
+                    _ => None,
+                }
+            }
             quick => Some(quick.accepts_password(password)),
         }
     }
 
     /// A credential of the same kind that no password matches. `draw` gives random numbers.
     #[must_use]
-    pub fn decoy(&self, mut draw: impl FnMut() -> u64) -> Self {
+    pub fn decoy(&self, draw: &mut dyn FnMut() -> u64) -> Self {
         let mut bytes = [0; 32];
         let mut fill = |bytes: &mut [u8]| {
             for chunk in bytes.chunks_mut(8) {
@@ -155,6 +193,10 @@ impl Credential {
                 fill(&mut digest);
                 Self::Sha2Slow(SlowHash { thousand_rounds: slow.thousand_rounds, salt, digest })
             }
+            Self::Either(first, second) => {
+                let first = first.decoy(draw);
+                Self::Either(Box::new(first), Box::new(second.decoy(draw)))
+            }
         }
     }
 
@@ -168,12 +210,16 @@ impl Credential {
             Self::Sha2Fast(stored) | Self::Sha2Cached(_, stored) => {
                 sha2_accepts(stored, scramble, response)
             }
+            Self::Either(first, second) => {
+                first.accepts_response(scramble, response)
+                    || second.accepts_response(scramble, response)
+            }
         }
     }
 }
 
 /// A salted slow hash, in MySQL's stored form: `$A$005$` + salt + digest.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SlowHash {
     thousand_rounds: u16,
     salt: [u8; SCRAMBLE_BYTES],
@@ -269,6 +315,10 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     parts.iter().for_each(|part| hasher.update(part));
     hasher.finalize().into()
+}
+
+fn sha2_twice(password: &[u8]) -> [u8; 32] {
+    sha256(&[&sha256(&[password])])
 }
 
 fn xor<const N: usize>(left: &[u8; N], right: &[u8; N]) -> [u8; N] {

@@ -1,7 +1,7 @@
 //! The server's side of authentication.
 
 use crate::PacketWriter;
-use crate::auth::{AuthPlugin, Credential, Scramble, obfuscate};
+use crate::auth::{AuthPlugin, Credential, FastHash, Scramble, obfuscate};
 
 const MORE_DATA_HEADER: u8 = 0x01;
 const FAST_ACCEPTED: u8 = 0x03;
@@ -23,8 +23,8 @@ pub enum AuthStep {
     Continue,
     /// The password is right: answer with an OK packet.
     Accepted {
-        /// After a full exchange the [`Credential::Sha2Fast`] to cache, in memory only.
-        fast_hash: Option<Credential>,
+        /// What to keep in memory after a full exchange.
+        fast_hash: Option<FastHash>,
     },
     /// The password is wrong: answer with error 1045 and close the connection.
     Rejected {
@@ -140,12 +140,12 @@ impl Authenticator {
 
     fn judge_password(&mut self, password_and_zero: &[u8]) -> AuthStep {
         let password = password_and_zero.strip_suffix(&[0]).unwrap_or(password_and_zero);
-        match self.credential.accepts_password(password) {
-            true => {
+        match self.credential.proven_by(password) {
+            Some(proven) => {
                 self.stage = Stage::Decided;
-                AuthStep::Accepted { fast_hash: Some(Credential::sha2_fast(password)) }
+                AuthStep::Accepted { fast_hash: proven.fast_hash(password) }
             }
-            false => self.decide(false, true),
+            None => self.decide(false, true),
         }
     }
 

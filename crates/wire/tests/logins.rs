@@ -187,13 +187,42 @@ fn unknown_users_are_refused_like_wrong_passwords() {
 fn the_full_exchange_shows_the_password_by_tls_or_by_key() {
     let salt = Scramble::from_random([77; 20]);
     let credential = Credential::Sha2Slow(SlowHash::new(b"secret", salt, 1).unwrap());
-    let fast_hash = AuthStep::Accepted { fast_hash: Some(Credential::sha2_fast(b"secret")) };
+    let fast_hash = AuthStep::Accepted { fast_hash: credential.fast_hash(b"secret") };
     for (secure, packets) in [(true, 2), (false, 3)] {
         let plugin = AuthPlugin::CachingSha2;
         let right = log_in(credential.clone(), plugin, secure, login("secret"));
         assert_eq!(right, (fast_hash.clone(), packets));
         let wrong = log_in(credential.clone(), plugin, secure, login("wrong"));
         assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, packets));
+    }
+}
+
+#[test]
+fn either_of_two_passwords_is_taken_and_its_own_fast_hash_kept() {
+    let slow = |password: &[u8], salt| {
+        let salt = Scramble::from_random([salt; 20]);
+        Credential::Sha2Slow(SlowHash::new(password, salt, 1).unwrap())
+    };
+    let either = |first: &Credential, second: &Credential| {
+        Credential::Either(Box::new(first.clone()), Box::new(second.clone()))
+    };
+    let (new, old) = (slow(b"secret", 77), slow(b"before", 78));
+    let plugin = AuthPlugin::CachingSha2;
+    for (password, of) in [("secret", &new), ("before", &old)] {
+        let fast_hash = of.fast_hash(password.as_bytes());
+        assert!(fast_hash.is_some());
+        let step = log_in(either(&new, &old), plugin, false, login(password));
+        assert_eq!(step, (AuthStep::Accepted { fast_hash }, 3));
+    }
+    let wrong = log_in(either(&new, &old), plugin, false, login("wrong"));
+    assert_eq!(wrong, (AuthStep::Rejected { password_given: true }, 3));
+    let none = log_in(either(&new, &old), plugin, false, login(""));
+    assert_eq!(none, (AuthStep::Rejected { password_given: false }, 1));
+
+    let native = either(&Credential::native(b"secret"), &Credential::native(b"before"));
+    for (password, accepted) in [("secret", true), ("before", true), ("wrong", false)] {
+        let (step, _) = log_in(native.clone(), AuthPlugin::Native, false, login(password));
+        assert_eq!(step == ACCEPTED, accepted, "{password}");
     }
 }
 

@@ -35,7 +35,10 @@ impl Change<'_> {
             self.keep_read().await?;
         } else {
             let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
-            let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+            let owner = self
+                .own
+                .as_ref()
+                .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
             owner.hold(self.hold, (self.target.id(), PRIMARY), rows, clock, deadline).await?;
         }
         self.seen = self.seen.max(last_of(&self.target.state));
@@ -44,7 +47,10 @@ impl Change<'_> {
 
     /// The keys of the table that others hold so that it would have to wait for them.
     pub fn taken_keys(&self) -> Vec<Box<[u8]>> {
-        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+        let owner = self
+            .own
+            .as_ref()
+            .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
         owner.taken(self.hold, (self.target.id(), PRIMARY))
     }
 
@@ -55,7 +61,10 @@ impl Change<'_> {
     /// 1206 for too many locks.
     pub fn lock_free(&mut self, rows: &KeyedRows, most: u64) -> Result<KeyedRows> {
         self.check_pass()?;
-        let owner = self.own.as_ref().map_or(&self.statement, |own| own.owner(self.engine));
+        let owner = self
+            .own
+            .as_ref()
+            .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
         let mut locked = Vec::new();
         for at in 0..rows.len() {
             if locked.len() as u64 >= most {

@@ -25,7 +25,7 @@ fn code(done: Result<()>) -> Option<ErrorCode> {
 }
 
 fn owners<const N: usize>(all: &Arc<KeyLocks>) -> [LockOwner; N] {
-    std::array::from_fn(|_| LockOwner::new(all))
+    std::array::from_fn(|_| LockOwner::new(all, 0))
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn whatever_owners_do_nobody_holds_beside_one_who_holds_alone() {
         for _ in 0..100 {
             let (who, at) = (dice(4) as usize, dice(3) as usize);
             if dice(6) == 0 {
-                owners[who] = LockOwner::new(&all);
+                owners[who] = LockOwner::new(&all, 0);
                 told[who] = [None; 3];
                 continue;
             }
@@ -183,4 +183,33 @@ fn taken_is_what_others_hold_or_wait_for() {
     let mut waits = std::pin::pin!(waits);
     assert!(waits.as_mut().now_or_never().is_none());
     assert_eq!(taken(&other, Hold::Shared), "ab", "nobody passes by who waits");
+}
+
+#[test]
+fn who_waits_for_whom_is_told_by_connections() {
+    let all = Arc::new(KeyLocks::default());
+    let [first, second, writer] = [11, 12, 13].map(|connection| LockOwner::new(&all, connection));
+    hold(&first, Hold::Shared, &["a"]).unwrap();
+    hold(&second, Hold::Shared, &["a"]).unwrap();
+    assert_eq!(all.waits(), []);
+    let clock = SystemClock::new();
+    let deadline = Deadline::after(&clock, Duration::from_secs(3600));
+    let wanted = rows(&["a"]);
+    let mut waiting = Box::pin(writer.hold(Hold::Alone, OF, &wanted, &clock, deadline));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    let mut told = all.waits();
+    told.sort_by_key(|wait| wait.blocking);
+    let wait = |blocking| LockWait {
+        table: OF.0,
+        key: PRIMARY,
+        waiting: 13,
+        shares: false,
+        blocking,
+        is_shared: true,
+    };
+    assert_eq!(told, [wait(11), wait(12)]);
+    drop((first, second));
+    assert_eq!(all.waits(), []);
+    drop(waiting);
+    assert_eq!(all.waits(), []);
 }

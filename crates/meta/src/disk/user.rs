@@ -44,6 +44,8 @@ pub struct UserForm {
     past: Vec<PastPasswordForm>,
     #[prost(string, optional, tag = "15")]
     attributes: Option<String>,
+    #[prost(message, optional, tag = "16")]
+    second: Option<PastPasswordForm>,
 }
 
 /// As [`UserForm`] it has no `Debug`.
@@ -202,6 +204,7 @@ impl OnDisk for User {
                 .map(|options| options.form()),
             changed_seconds: Some(self.auth.changed_seconds).filter(|seconds| *seconds > 0),
             groups: self.groups.clone(),
+            second: self.second.as_ref().map(past_form),
             past: self.past.iter().map(past_form).collect(),
             attributes: self.attributes.clone(),
             // Absent where there are none, as in accounts from before there were properties.
@@ -233,6 +236,7 @@ impl OnDisk for User {
                 .transpose()?
                 .unwrap_or_default(),
             groups: form.groups,
+            second: form.second.map(from_past_form).transpose()?,
             past: form.past.into_iter().map(from_past_form).collect::<Result<_, _>>()?,
             attributes: form.attributes,
         })

@@ -38,6 +38,11 @@ fn shown(amount: f64, units: &[(f64, &str)], smallest: impl FnOnce(f64) -> Strin
     format!("{digits}e+{exponent:0>2} {name}")
 }
 
+/// A time in picoseconds in the largest unit of which it has at least one.
+pub fn pico_time_shown(picos: f64) -> String {
+    shown(picos, &TIMES, |picos| format!("{picos:3.0} ps"))
+}
+
 pub fn all() -> Vec<ScalarUDF> {
     let double: &[Kind] = &[Kind::Double];
     [
@@ -46,8 +51,7 @@ pub fn all() -> Vec<ScalarUDF> {
             Some(Out::Text(text))
         }),
         RowFunction::new("format_pico_time", double, (1, 1), Kind::Text, |row| {
-            let text = shown(row.double(0), &TIMES, |picos| format!("{picos:3.0} ps"));
-            Some(Out::Text(text))
+            Some(Out::Text(pico_time_shown(row.double(0))))
         }),
     ]
     .map(RowFunction::udf)

@@ -4,7 +4,7 @@ use sqlparser::tokenizer::{Span, Token};
 
 use super::cursor::{Cursor, refuse};
 use super::prepare::user_variable;
-use super::users::{Account, account, replaced};
+use super::users::{Account, account, replaced, retained};
 use crate::session::Scope;
 use crate::syntax::Scalar;
 
@@ -61,6 +61,8 @@ pub enum SetTarget {
         password: String,
         /// REPLACE: the password before, in clear text.
         replaces: Option<String>,
+        /// RETAIN CURRENT PASSWORD.
+        retains: bool,
     },
     Transaction {
         /// The scope; `Any` is the next transaction only.
@@ -222,7 +224,8 @@ fn password(cursor: &mut Cursor<'_>) -> Result<Assignment> {
         cursor.expect(&Token::RParen)?;
     }
     let replaces = replaced(cursor)?;
-    Ok(of(SetTarget::Password { account, password, replaces }))
+    let retains = retained(cursor);
+    Ok(of(SetTarget::Password { account, password, replaces, retains }))
 }
 
 /// Parses the part after SET TRANSACTION.

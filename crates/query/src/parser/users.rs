@@ -21,6 +21,17 @@ pub struct Authentication {
     pub random: bool,
     /// REPLACE, the password before, in clear text.
     pub replaces: Option<String>,
+    /// RETAIN CURRENT PASSWORD: the password before opens the account as well.
+    pub retains: bool,
+    /// DISCARD OLD PASSWORD: it does not any more.
+    pub discards: bool,
+}
+
+impl Authentication {
+    /// Whether it sets a password.
+    pub fn sets_password(&self) -> bool {
+        *self != Self { discards: self.discards, ..Self::default() }
+    }
 }
 
 /// Keeps passwords out of logs.
@@ -141,6 +152,11 @@ pub fn replaced(cursor: &mut Cursor<'_>) -> Result<Option<String>> {
     cursor.words("REPLACE").then(|| cursor.text()).transpose()
 }
 
+/// Whether RETAIN CURRENT PASSWORD comes next.
+pub fn retained(cursor: &mut Cursor<'_>) -> bool {
+    cursor.words("RETAIN CURRENT PASSWORD")
+}
+
 /// Parses a hash given as text or in hexadecimal.
 fn hash(cursor: &mut Cursor<'_>) -> Result<Vec<u8>> {
     let Token::HexStringLiteral(digits) = &cursor.peek().token else {
@@ -189,21 +205,22 @@ pub fn own_account() -> Account {
     Account { name: String::new(), host: String::new() }
 }
 
-/// Parses accounts with their authentication, default roles, REQUIRE and options. With `own` one
-/// of them may be that of the session.
-pub fn user_clauses(cursor: &mut Cursor<'_>, own: bool) -> Result<UserClauses> {
+/// Parses accounts with their authentication, default roles, REQUIRE and options. ALTER USER may
+/// name that of the session, and say what becomes of the password before.
+pub fn user_clauses(cursor: &mut Cursor<'_>, alters: bool) -> Result<UserClauses> {
     let users = cursor.list(|cursor| {
-        let account = match own && names_own(cursor)? {
+        let account = match alters && names_own(cursor)? {
             true => own_account(),
             false => account(cursor)?,
         };
-        Ok((account, identified(cursor)?))
-    })?;
-    for clause in ["RETAIN CURRENT PASSWORD", "DISCARD OLD PASSWORD"] {
-        if cursor.words(clause) {
-            return Err(refuse(clause));
+        let mut how = identified(cursor)?;
+        // CREATE USER has neither: there is no password before.
+        if alters {
+            how.retains = how.sets_password() && retained(cursor);
+            how.discards = !how.sets_password() && cursor.words("DISCARD OLD PASSWORD");
         }
-    }
+        Ok((account, how))
+    })?;
     if cursor.one_of(&["ADD", "MODIFY", "DROP"]).is_some() {
         return Err(refuse("several factors of authentication"));
     }

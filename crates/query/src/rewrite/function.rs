@@ -17,7 +17,8 @@ use crate::functions::meaning::digits_of_text;
 use crate::functions::misc::NOTE_INSERT_ID;
 use crate::functions::nested::ELEMENTS;
 use crate::functions::string::{BYTES_OF_CODES, bytes_of_code};
-use crate::functions::{crypt, password};
+use crate::functions::sys::{OfSys, part_of_version};
+use crate::functions::{crypt, password, sys};
 use crate::session::{self, Scope};
 use crate::temporal::SECOND;
 
@@ -59,6 +60,13 @@ fn name_of(function: &Function) -> String {
     function.name.0.last().map_or_else(String::new, |part| {
         part.as_ident().map_or_else(|| part.to_string(), |ident| ident.value.clone()).to_lowercase()
     })
+}
+
+/// What it is if it is one of `sys`.
+fn of_sys(function: &Function) -> Option<OfSys> {
+    let has_database = function.name.0.len() > 1;
+    let name = || function.name.to_string().replace('`', "").to_lowercase();
+    has_database.then(name).and_then(|name| sys::named(&name))
 }
 
 /// The arguments, if all are plain expressions.
@@ -373,6 +381,17 @@ impl Rewriter<'_> {
     /// Rewrites a call after its arguments.
     pub(super) fn function(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::Function(function) = expr else { return Ok(()) };
+        match of_sys(function) {
+            Some(OfSys::Called(plain)) => {
+                function.name = ObjectName::from(vec![Ident::new(plain)]);
+            }
+            Some(OfSys::Version(place)) => {
+                let part = part_of_version(self.session.version, place);
+                *expr = part.map_or_else(null, int);
+                return Ok(());
+            }
+            None => {}
+        }
         let name = name_of(function);
         if function.name.0.len() == 1 {
             function.name = ObjectName::from(vec![sqlparser::ast::Ident::new(name.clone())]);

@@ -261,6 +261,15 @@ pub fn password_history(system: &SystemTables) -> Vec<Vec<Cell>> {
     rows.collect()
 }
 
+/// What `mysql.user` has of COMMENT and ATTRIBUTE, and whether there is a second password.
+fn shown_attributes(user: &User) -> Option<String> {
+    let metadata = user.attributes.as_ref().map(|text| format!("\"metadata\": {text}"));
+    // As of the first password, its hash is not displayed.
+    let second = user.second.as_ref().map(|_| "\"additional_password\": \"\"".to_owned());
+    let shown = metadata.into_iter().chain(second).collect::<Vec<_>>();
+    (!shown.is_empty()).then(|| format!("{{{}}}", shown.join(", ")))
+}
+
 /// `mysql.user`, which has these columns.
 pub fn user(system: &SystemTables, columns: &[&str]) -> Vec<Vec<Cell>> {
     // Behind the columns of TLS and limits are flags of privileges that came later.
@@ -304,7 +313,7 @@ pub fn user(system: &SystemTables, columns: &[&str]) -> Vec<Vec<Cell>> {
             number(options.reuse.history),
             number(options.reuse.days),
             options.requires_current.map_or(Cell::Null, y_or_n),
-            user.attributes.as_ref().map(|text| format!("{{\"metadata\": {text}}}")).into(),
+            shown_attributes(user).into(),
         ]);
         row
     };

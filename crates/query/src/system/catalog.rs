@@ -319,7 +319,7 @@ pub struct KeyPart {
     pub column: String,
     nullable: bool,
     /// How many of its first characters count; `None` for all.
-    first: Option<u32>,
+    pub first: Option<u32>,
     /// `D` for DESC.
     order: &'static str,
 }
@@ -335,6 +335,12 @@ pub fn key_parts(table: &Table, key: &DeclaredKey) -> Vec<KeyPart> {
         KeyPart { place, column, nullable, first, order }
     });
     parts.collect()
+}
+
+/// Whether the number of rows is that of the different values up to this place of a key, counted
+/// from 1: of all others it is not known.
+pub fn tells_of_rows(table: &Table, key: &DeclaredKey, place: usize) -> bool {
+    table.enforces(key) && place == key.columns.len()
 }
 
 pub fn statistics(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
@@ -356,7 +362,10 @@ pub fn statistics(system: &SystemTables, wanted: &Wanted) -> Vec<Vec<Cell>> {
                     place.into(),
                     column.into(),
                     order.into(),
-                    count.clone(),
+                    match tells_of_rows(table, key, place as usize) {
+                        true => count.clone(),
+                        false => Cell::Null,
+                    },
                     first.map_or(Cell::Null, |first| u64::from(first).into()),
                     Cell::Null,
                     (if nullable { "YES" } else { "" }).into(),

@@ -3,12 +3,13 @@
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
 use super::{
     Cell, ServerTable, accounts, catalog, constraints, fixed, innodb, keywords, nothing,
-    partitions, performance, roles, usage,
+    partitions, performance, roles, sys, usage,
 };
 
 /// All system tables.
 pub fn all() -> impl Iterator<Item = &'static SystemTable> {
-    TABLES.iter().chain(innodb::TABLES).chain(nothing::TABLES).chain(performance::all())
+    let others = innodb::TABLES.iter().chain(nothing::TABLES).chain(performance::all());
+    TABLES.iter().chain(others).chain(sys::TABLES)
 }
 
 const TABLES: &[SystemTable] = &[

@@ -1,15 +1,12 @@
-//! The tables of `performance_schema` and `sys` that clients read. Of statements and waits nothing
+//! The tables of `performance_schema` that clients read. Of statements and waits nothing
 //! is gathered, so that the tables about them are empty.
 
 mod others;
 mod statements;
 mod waits;
 
+use super::ServerTable;
 use super::shape::{Kind, Rows, SystemTable, column_list, table};
-use super::{Cell, ServerTable, SystemTables};
-
-/// The version of `sys` that MySQL 8.0 comes with.
-const SYS_VERSION: &str = "2.1.2";
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static SystemTable> {
@@ -66,9 +63,4 @@ const TABLES: &[SystemTable] = &[
     table!("performance_schema", "session_account_connect_attrs",
         Rows::Server(ServerTable::OwnConnectAttributes), #PROCESSLIST_ID, ATTR_NAME, ATTR_VALUE,
         #ORDINAL_POSITION),
-    table!("sys", "version", Rows::Catalog(version), sys_version, mysql_version),
 ];
-
-fn version(system: &SystemTables) -> Vec<Vec<Cell>> {
-    vec![vec![SYS_VERSION.into(), system.version.as_str().into()]]
-}

@@ -11,7 +11,7 @@ use freshet_meta::{
 use freshet_query::origin::ColumnOrigin;
 use freshet_query::parser::TableName;
 use freshet_query::result::ResultColumn;
-use freshet_query::system::{self, SystemTables};
+use freshet_query::system::{self, SystemTables, tells_of_rows};
 use freshet_query::tables::Tables;
 use freshet_schema::Zone;
 use freshet_schema::value::default_text;
@@ -399,6 +399,11 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
     }
     let table = stored(session, name)?;
     let schema = table.schema();
+    let snapshot = session.shared.engine.snapshot(session.settings.freshness);
+    // Who does not see all rows is not told how many there are.
+    let read = snapshot.table(table.id)?;
+    let count = || read.map_or(0, |read| read.rows());
+    let rows = (!session.hides_rows_of(&table)).then(count);
     for key in &table.declared_keys {
         let unique = key.kind.is_unique();
         // As in PolarDB-X, which has a row for each column that a global index covers.
@@ -415,7 +420,7 @@ pub fn index(session: &Session, name: &TableName) -> Result<Listing> {
                 some(sequence + 1),
                 some(&column.name),
                 some(key.order_shown(column)),
-                None,
+                rows.filter(|_| tells_of_rows(&table, key, sequence + 1)).and_then(some),
                 key.first_shown(*id, column).and_then(some),
                 None,
                 some(if column.nullable { "YES" } else { "" }),

@@ -22,7 +22,7 @@ pub struct ServerView {
     pub(super) shared: Arc<Shared>,
     variables: Values,
     pub(super) client: Client,
-    processes: Vec<Arc<Process>>,
+    pub(super) processes: Vec<Arc<Process>>,
 }
 
 impl ServerView {
@@ -159,6 +159,7 @@ impl SystemSource for ServerView {
             ServerTable::ConnectAttributes => self.attributes(false),
             ServerTable::OwnConnectAttributes => self.attributes(true),
             ServerTable::StatementDigests => self.digests(),
+            ServerTable::LockWaits => self.lock_waits(),
             ServerTable::GroupCommits => self.group_commits(),
             ServerTable::Flushes => self.flushes(),
             ServerTable::LoadRejects => self.load_rejects(),

@@ -267,7 +267,7 @@ impl Plan {
         let (engine, settings) = (Arc::clone(&session.shared.engine), &session.settings);
         let own = session.transactions.writable(&engine, settings)?.cloned();
         let patience = WaitLimit::For(settings.insert_timeout.time());
-        let rules = key_rules(settings, OnExisting::Replace);
+        let rules = key_rules(session, OnExisting::Replace);
         let keys = KeyedRows::of_keys(std::iter::once(key.as_slice()));
         if own.is_none()
             && let Some(affected) = self.run_alone(session, (&keys, values), patience).await?

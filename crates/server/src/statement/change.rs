@@ -377,7 +377,7 @@ impl<'a> Keyed<'a> {
         may_rely: bool,
     ) -> Result<Option<Found<'a>>> {
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
-        let key_rules = key_rules(&session.settings, OnExisting::Replace);
+        let key_rules = key_rules(session, OnExisting::Replace);
         let own = self.own.clone();
         let changing = self.engine.change(self.target, own, key_rules, patience);
         let mut changing = changing.locking();

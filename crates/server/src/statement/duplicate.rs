@@ -108,7 +108,7 @@ async fn write(
         return Ok(Some(reply));
     }
     let patience = WaitLimit::For(session.settings.insert_timeout.time());
-    let rules = key_rules(&session.settings, OnExisting::Replace);
+    let rules = key_rules(session, OnExisting::Replace);
     let mut change = engine.change(&target.into, own, rules, patience);
     let before = session.told();
     let met_again;

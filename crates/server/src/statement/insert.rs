@@ -319,7 +319,7 @@ pub async fn from_rows(
     note_alone(session, &target, why_alone);
     let destination = grouping.destination(own.as_ref(), &session.settings, &target)?;
     let load = engine.load(&target.into, destination, patience);
-    let mut load = load.with_keys(key_rules(&session.settings, target.on_existing));
+    let mut load = load.with_keys(key_rules(session, target.on_existing));
     let (mut seen, mut taken, mut warnings) = (0, 0, Warnings::default());
     session.buffer.begin();
     while let Some(batch) = rows.next(session).await? {

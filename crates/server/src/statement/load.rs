@@ -259,7 +259,7 @@ impl Plan {
         let destination = Grouping::Alone.destination(own.as_ref(), &session.settings, &target)?;
         let patience = WaitLimit::For(session.settings.insert_timeout.time());
         let into = engine.load(&target.into, destination, patience);
-        let mut into = into.with_keys(key_rules(&session.settings, target.on_existing));
+        let mut into = into.with_keys(key_rules(session, target.on_existing));
         let reader = FieldReader::new(load.format.clone(), slots.len(), load.lines_to_skip);
         let mut reading = Reading { slots, computed, reader, tally: Tally::default() };
         let mut memory = RequestMemory::new(&session.usage, &engine);

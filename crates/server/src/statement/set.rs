@@ -5,7 +5,7 @@ mod persist;
 use std::sync::Arc;
 
 use freshet_base::{Error, Result, bail, err};
-use freshet_meta::{Account, AuthData, Object, Privilege, UserAdmin};
+use freshet_meta::{Account, AuthData, Object, Privilege, SecondPassword, UserAdmin};
 use freshet_query::Parameter;
 use freshet_query::parser::{Assignment, Persists, SetTarget};
 use freshet_query::session::{Scope, Value};
@@ -79,8 +79,9 @@ async fn assign(
             names(session, charset.as_deref(), collation.as_deref())
         }
         SetTarget::Charset(charset) => charset_only(session, charset.as_deref()),
-        SetTarget::Password { account, password, replaces } => {
-            set_password(session, account.as_ref(), password, replaces.as_deref()).await
+        SetTarget::Password { account, password, replaces, retains } => {
+            let how = (replaces.as_deref(), *retains);
+            set_password(session, account.as_ref(), password, how).await
         }
         SetTarget::Transaction { scope, isolation, read_only } => {
             set_transaction(session, *scope, isolation.as_deref(), *read_only)
@@ -294,7 +295,7 @@ async fn set_password(
     session: &mut Session,
     account: Option<&Account>,
     password: &str,
-    replaces: Option<&str>,
+    (replaces, retains): (Option<&str>, bool),
 ) -> Result<()> {
     let own = session.client.clone();
     let account = account.cloned().unwrap_or_else(|| own.account.clone());
@@ -315,9 +316,14 @@ async fn set_password(
     auth::reuse::check(&catalog, &account, remembered, password)?;
     let data = auth::auth_data(password.as_bytes(), None, session.shared.scramble())?;
     let data = AuthData { changed_seconds, ..data };
+    let second = match catalog.user(&account) {
+        Some(user) => auth::second::behind(user, &data, None, retains)?,
+        None => SecondPassword::Kept,
+    };
     let engine = Arc::clone(&session.shared.engine);
-    let set =
-        move |admin: &mut UserAdmin| admin.set_password(own.actor(), &account, data, remembered);
+    let set = move |admin: &mut UserAdmin| {
+        admin.set_password(own.actor(), &account, data, remembered, second)
+    };
     let change = async move { engine.ddl().change_users(set).await };
     super::shield(session, change).await?;
     session.must_change_password &= !is_own;

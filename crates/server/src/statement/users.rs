@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use freshet_base::{Result, bail, err};
 use freshet_meta::{
-    Account, AuthData, DefaultRoles, GrantObject, Object, Privilege, Privileges, Remembered, User,
-    UserAdmin, UserOption, UserOptions, column_denied,
+    Account, AuthData, DefaultRoles, GrantObject, Object, Privilege, Privileges, Remembered,
+    SecondPassword, User, UserAdmin, UserOption, UserOptions, column_denied,
 };
 use freshet_query::parser::{
     Authentication, GrantStatement, GrantTarget, Statement, UserClauses, own_account,
@@ -111,7 +111,7 @@ async fn create(
     let (about, roles) = (clauses.about.clone(), clauses.roles.clone());
     let existed = run(session, move |admin| {
         let mut existed = Vec::new();
-        for (account, auth, _) in users {
+        for NewPassword { account, auth, .. } in users {
             let auth = AuthData { tls, ..auth };
             let mut user = User { options, ..User::new(account.clone(), auth) };
             if let Some(about) = &about {
@@ -172,7 +172,9 @@ async fn alter(session: &mut Session, clauses: &UserClauses) -> Result<()> {
     let (tls, by) = (*tls, session.client.clone());
     let own = &session.client.account;
     let only_own = users.iter().all(|(account, _)| account == own);
-    let changed = users.iter().filter(|(_, how)| *how != Authentication::default());
+    let changed = users.iter().filter(|(_, how)| how.sets_password());
+    let discarding = users.iter().filter(|(_, how)| how.discards);
+    let discarding = discarding.map(|(account, _)| account.clone()).collect::<Vec<_>>();
     // Otherwise who may CREATE USER would have its password never expire, and keep it.
     if !only_own || changed.clone().next().is_none() {
         session.require_password()?;
@@ -199,8 +201,11 @@ async fn alter(session: &mut Session, clauses: &UserClauses) -> Result<()> {
         for account in tls.iter().flat_map(|_| &of) {
             admin.require_tls(by.actor(), account, tls.unwrap_or_default())?;
         }
-        for (account, auth, remembered) in passwords {
-            admin.set_password(by.actor(), &account, auth, remembered)?;
+        for NewPassword { account, auth, remembered, second } in passwords {
+            admin.set_password(by.actor(), &account, auth, remembered, second)?;
+        }
+        for account in &discarding {
+            admin.discard_second(by.actor(), account)?;
         }
         for account in &of {
             if !options.is_empty() {
@@ -241,6 +246,15 @@ pub(super) async fn run<T: Send + 'static>(
     super::shield(session, async move { engine.ddl().change_users(change).await }).await
 }
 
+/// What is to be stored of a password.
+struct NewPassword {
+    account: Account,
+    auth: AuthData,
+    /// Which of its old ones are remembered.
+    remembered: Remembered,
+    second: SecondPassword,
+}
+
 /// What is stored of the passwords of these accounts, and which of their old ones are remembered.
 /// New accounts have no `options` by which old passwords are looked for.
 ///
@@ -250,7 +264,7 @@ fn identified<'a>(
     session: &Session,
     users: impl IntoIterator<Item = &'a (Account, Authentication)>,
     options: Option<&[UserOption]>,
-) -> Result<Vec<(Account, AuthData, Remembered)>> {
+) -> Result<Vec<NewPassword>> {
     let changed_seconds = seconds(&**session.shared.engine.clock());
     let catalog = session.shared.engine.catalog();
     let (globals, by) = (&session.shared.globals, &session.client.account);
@@ -265,23 +279,32 @@ fn identified<'a>(
                 auth::reuse::check(&catalog, account, remembered, password)?;
             }
         }
-        let auth = auth_data(how, session.shared.scramble())?;
-        Ok((account.clone(), AuthData { changed_seconds, ..auth }, remembered))
+        let plugin = plugin(how)?;
+        let auth = auth_data(how, plugin, session.shared.scramble())?;
+        let auth = AuthData { changed_seconds, ..auth };
+        let second = match catalog.user(account) {
+            Some(user) => auth::second::behind(user, &auth, plugin, how.retains)?,
+            None => SecondPassword::Kept,
+        };
+        Ok(NewPassword { account: account.clone(), auth, remembered, second })
     };
     users.into_iter().map(identified).collect()
 }
 
-fn auth_data(how: &Authentication, salt: Scramble) -> Result<AuthData> {
-    let plugin = match &how.plugin {
-        Some(name) => Some(AuthPlugin::from_name(name).ok_or_else(|| {
+fn plugin(how: &Authentication) -> Result<Option<AuthPlugin>> {
+    let known = |name: &String| {
+        AuthPlugin::from_name(name).ok_or_else(|| {
             err!(
                 NotSupported,
                 "Plugin '{name}' is not loaded; there are mysql_native_password and \
                  caching_sha2_password"
             )
-        })?),
-        None => None,
+        })
     };
+    how.plugin.as_ref().map(known).transpose()
+}
+
+fn auth_data(how: &Authentication, plugin: Option<AuthPlugin>, salt: Scramble) -> Result<AuthData> {
     if let Some(hash) = &how.hash {
         return auth::auth_data_of_hash(hash, plugin);
     }

@@ -134,3 +134,40 @@ fn show_has_numbers_and_times_where_mysql_has() {
     let Outcome::Rows(rows) = client.execute(prepared.statement_id, &[]) else { panic!("rows") };
     assert_eq!(rows.rows[1][1], Value::Int(1), "as a number of the binary protocol");
 }
+
+#[test]
+fn who_waits_for_a_locked_row_is_told_with_who_holds_it() {
+    let server = TestServer::start();
+    let mut client = server.database("d");
+    client.run("create table t (id int primary key, a int, unique key u (a))");
+    client.run("insert into t values (1, 1), (2, 2)");
+    let waits = "select waiting_pid, blocking_pid, locked_table, locked_index, waiting_query, \
+                 blocking_trx_id, waiting_lock_mode, sql_kill_blocking_connection from \
+                 sys.innodb_lock_waits";
+    assert_eq!(client.texts(waits).len(), 0);
+    let mut holder = server.connect();
+    let blocking = holder.one("select connection_id()");
+    holder.run("begin");
+    holder.run("update d.t set a = 5 where id = 1");
+    let mut waiter = server.connect();
+    let waiting = waiter.one("select connection_id()");
+    std::thread::scope(|scope| {
+        let sql = "update d.t set a = a + 1 where id = 1";
+        scope.spawn(move || waiter.run(sql));
+        let begun = std::time::Instant::now();
+        let told = loop {
+            let told = client.texts(waits);
+            if !told.is_empty() {
+                break told;
+            }
+            assert!(begun.elapsed().as_secs() < 20, "nobody waits");
+        };
+        let kill = format!("KILL {blocking}");
+        let (table, mode) = ("`d`.`t`", "X,REC_NOT_GAP");
+        let expected = [&*waiting, &blocking, table, "PRIMARY", sql, &blocking, mode, &kill];
+        assert_eq!(told, [expected]);
+        holder.run("commit");
+    });
+    assert_eq!(client.texts(waits).len(), 0);
+    assert_eq!(client.one("select a from t where id = 1"), "6");
+}

@@ -3,6 +3,7 @@
 use freshet_server::Settings;
 
 use super::common::TestServer;
+use super::options::asked;
 use super::{Client, as_user};
 
 const WEAK: &str = "Your password does not satisfy the current policy requirements";
@@ -253,4 +254,50 @@ fn a_password_that_the_server_makes_is_told_once_and_opens_the_account() {
     root.run("create user if not exists r identified by random password");
     Client::connect(server.address, "r", &second, None).unwrap();
     assert_eq!(root.fails("create user r identified by random password").errno, 1396);
+}
+
+/// Whether the account `u` opens by these passwords, over both protocols.
+fn opens(server: &TestServer, passwords: &[&str]) -> Vec<bool> {
+    let opens = |password: &&str| {
+        let by_mysql = Client::connect(server.address, "u", password, None).is_ok();
+        let answer = asked(server, ("u", password), "GET /api/bootstrap", "");
+        assert_eq!(!answer.starts_with("HTTP/1.1 401"), by_mysql, "{password}: {answer}");
+        by_mysql
+    };
+    passwords.iter().map(opens).collect()
+}
+
+#[test]
+fn a_retained_password_opens_the_account_until_it_is_discarded() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u identified by 'one'");
+    assert_eq!(opens(&server, &["one"]), [true], "its fast hash is kept");
+    root.run("alter user u identified by 'two' retain current password");
+    for _ in 0..2 {
+        assert_eq!(opens(&server, &["two", "one", "wrong", ""]), [true, true, false, false]);
+    }
+    // Who is in may go on by itself, and a change without these words leaves the second one.
+    let mut own = Client::connect(server.address, "u", "one", None).unwrap();
+    own.run("set password = 'three' retain current password");
+    assert_eq!(opens(&server, &["three", "two", "one"]), [true, true, false]);
+    own.run("alter user user() identified by 'four'");
+    assert_eq!(opens(&server, &["four", "three", "two"]), [true, false, true]);
+    let server = server.restart();
+    assert_eq!(opens(&server, &["two", "four", "three"]), [true, true, false]);
+    let mut own = Client::connect(server.address, "u", "two", None).unwrap();
+    assert_eq!(own.fails("alter user root discard old password").errno, 1227);
+    own.run("alter user user() discard old password");
+    assert_eq!(opens(&server, &["four", "two"]), [true, false]);
+
+    let mut root = server.connect();
+    root.run("alter user u identified with mysql_native_password by 'five'");
+    root.run("alter user u identified with mysql_native_password by 'six' retain current password");
+    assert_eq!(opens(&server, &["six", "five", "four"]), [true, true, false]);
+    root.run("alter user u identified by 'seven' retain current password");
+    assert_eq!(opens(&server, &["seven", "six", "five"]), [true, true, false]);
+    root.run("alter user u identified with caching_sha2_password by 'eight'");
+    root.run("drop user u");
+    root.run("create user u identified by 'nine'");
+    assert_eq!(opens(&server, &["nine", "seven", "six"]), [true, false, false]);
 }

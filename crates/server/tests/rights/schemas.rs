@@ -61,3 +61,23 @@ fn who_has_no_right_sees_itself_alone() {
     root.run("revoke r from member");
     assert_eq!(member.texts(grants), [["0"]], "a role that was taken away shows nothing");
 }
+
+#[test]
+fn the_views_of_sys_show_each_what_it_may_see() {
+    let server = TestServer::start();
+    let mut root = server.database("d");
+    root.run("create table t (a int primary key, b int, key x (b), key y (b))");
+    root.run("create user nobody");
+    root.run("grant select on sys.* to nobody");
+    let redundant = "select table_name from sys.schema_redundant_indexes";
+    let counted = "select table_name from sys.schema_table_statistics";
+    let mut nobody = as_user(&server, "nobody");
+    for sql in [redundant, counted] {
+        assert_eq!(root.texts(sql), [["t"]], "{sql}");
+        assert_eq!(nobody.texts(sql), [[""; 1]; 0], "{sql}");
+    }
+    let sessions = "select distinct substring_index(user, '@', 1) from sys.session";
+    assert_eq!(nobody.texts(sessions), [["nobody"]]);
+    assert_eq!(nobody.texts("select count(*) from sys.statement_analysis"), [["0"]]);
+    assert_eq!(nobody.texts("select count(*) from sys.innodb_lock_waits"), [["0"]]);
+}

@@ -250,7 +250,7 @@ fn who_shares_rows_keeps_writers_waiting_and_no_reader() {
         let target = engine.target("d", "pa").unwrap();
         let keys = keys_of(&client, &target);
         let wait = Duration::from_millis(300);
-        let rules = KeyRules { on_existing: OnExisting::Replace, lock_wait: wait };
+        let rules = KeyRules { on_existing: OnExisting::Replace, lock_wait: wait, connection: 0 };
         let patience = WaitLimit::For(Duration::from_secs(3));
         let [one, two, writer] = [(); 3].map(|()| engine.begin_transaction(None));
         for reader in [&one, &two] {

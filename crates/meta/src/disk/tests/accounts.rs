@@ -28,22 +28,20 @@ pub(super) fn user() -> impl Strategy<Value = User> {
         privileges: privileges.into_iter().collect(),
     });
     let tls = select(vec![TlsRequirement::None, TlsRequirement::Ssl, TlsRequirement::X509]);
-    let past = (option::of(any::<[u8; 20]>()), option::of(text()), any::<u64>()).prop_map(
-        |(native, sha2_slow, changed_seconds)| AuthData {
-            native,
-            sha2_slow,
-            tls: TlsRequirement::None,
-            changed_seconds,
-        },
-    );
     let auth = (option::of(any::<[u8; 20]>()), option::of(text()), tls, any::<u64>());
-    let auth = (auth, vec(past, 0..3));
+    let auth = (auth, vec(past(), 0..3), option::of(past()));
     let account = || (text(), text()).prop_map(|(name, host)| Account { name, host });
     let granted = (account(), any::<bool>()).prop_map(|(role, admin)| GrantedRole { role, admin });
     let roles = (any::<bool>(), vec(granted, 0..3), vec(account(), 0..3), user_options());
     let properties = (user_properties(), vec(text(), 0..3), option::of(text()));
     (account(), auth, vec(grant, 0..4), roles, properties).prop_map(
-        |(account, (auth, past), grants, (locked, roles, default_roles, options), properties)| {
+        |(
+            account,
+            (auth, past, second),
+            grants,
+            (locked, roles, default_roles, options),
+            properties,
+        )| {
             User {
                 account,
                 auth: AuthData {
@@ -52,6 +50,7 @@ pub(super) fn user() -> impl Strategy<Value = User> {
                     tls: auth.2,
                     changed_seconds: auth.3,
                 },
+                second,
                 past,
                 locked,
                 grants,
@@ -62,6 +61,17 @@ pub(super) fn user() -> impl Strategy<Value = User> {
                 groups: properties.1,
                 attributes: properties.2,
             }
+        },
+    )
+}
+
+fn past() -> impl Strategy<Value = AuthData> {
+    (option::of(any::<[u8; 20]>()), option::of(text()), any::<u64>()).prop_map(
+        |(native, sha2_slow, changed_seconds)| AuthData {
+            native,
+            sha2_slow,
+            tls: TlsRequirement::None,
+            changed_seconds,
         },
     )
 }

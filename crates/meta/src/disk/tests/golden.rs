@@ -487,6 +487,13 @@ fn log_state() {
 }
 
 #[test]
+fn second_password() {
+    let second = Some(AuthData { sha2_slow: Some("$A$".to_owned()), ..AuthData::default() });
+    let user = User { second, ..User::new(Account::anywhere("u"), AuthData::default()) };
+    has_bytes(&user, "010a0175120125 8201 05 1203 244124");
+}
+
+#[test]
 fn user() {
     let grant = |object, privilege| Grant { object, privileges: [privilege].into_iter().collect() };
     let (database, table) = ("d".to_owned(), "t".to_owned());

@@ -68,7 +68,7 @@ impl LockedTable {
         engine: &'a Engine,
         own: OwnRows,
     ) -> ingest::Change<'a> {
-        let mut rules = key_rules(&session.settings, OnExisting::Overwrite);
+        let mut rules = key_rules(session, OnExisting::Overwrite);
         if self.wait == LockWait::Fail {
             rules.lock_wait = Duration::ZERO;
         }

@@ -1,0 +1,38 @@
+//! RETAIN CURRENT PASSWORD: what becomes of the second password of an account.
+
+use freshet_base::{Result, bail};
+use freshet_meta::{AuthData, SecondPassword, User};
+use freshet_wire::auth::AuthPlugin;
+
+use super::stored_of;
+
+/// What becomes of it behind a change of the first to `new`, by a statement that may name a plugin
+/// and may retain the current one. As in MySQL it goes where the plugin is another one then.
+///
+/// # Errors
+/// 3894 where the current one is to be retained behind a change of the plugin.
+pub fn behind(
+    user: &User,
+    new: &AuthData,
+    plugin: Option<AuthPlugin>,
+    retains: bool,
+) -> Result<SecondPassword> {
+    let had = stored_of(&user.auth).map(|(plugin, _)| plugin);
+    let is_named = plugin.is_some_and(|named| had.is_some_and(|had| had != named));
+    let is_known = !user.auth.is_empty_password() && !new.is_empty_password();
+    let has_native = user.auth.native.is_some() && new.native.is_some();
+    let has_slow = user.auth.sha2_slow.is_some() && new.sha2_slow.is_some();
+    let is_other = is_known && (is_named || !has_native && !has_slow);
+    match (is_other, retains) {
+        (true, true) => bail!(
+            PasswordOfOtherPlugin,
+            "Current password can not be retained for user '{}'@'{}' because authentication plugin \
+             is being changed.",
+            user.account.name,
+            user.account.host
+        ),
+        (true, false) => Ok(SecondPassword::Discarded),
+        (false, true) => Ok(SecondPassword::Replaced),
+        (false, false) => Ok(SecondPassword::Kept),
+    }
+}
