@@ -30,7 +30,7 @@ pub enum FlushReason {
 impl FlushReason {
     /// Whether the flush may end before all rows are in files: the next one goes on.
     pub const fn may_stop(self) -> bool {
-        matches!(self, Self::Bytes | Self::Memory)
+        matches!(self, Self::Bytes | Self::Memory | Self::Retry)
     }
 
     /// The name as a metric's label.
