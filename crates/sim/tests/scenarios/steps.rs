@@ -11,18 +11,18 @@ use crate::{act, add_column, die_in_every_call, store};
 
 const FULL: Action = Action::Io(std::io::ErrorKind::StorageFull);
 
-/// Loads into `s` what takes many flushes, while none succeeds.
+/// Loads into `behind` what takes many flushes, while none succeeds.
 async fn fall_behind(client: &Client) {
-    client.create("s", &[("group_commit_data_bytes", 8 << 10)]).await;
-    for n in 0..20 {
+    client.create("behind", &[("group_commit_data_bytes", 8 << 10)]).await;
+    for n in 0..60 {
         // Groups are open at some of the places where a flush could end.
         let mode = if n % 3 == 0 { Async } else { Off };
-        client.load("s", 200, mode, None).await;
+        client.load("behind", 200, mode, None).await;
     }
 }
 
-fn flushes_of_s(sim: &Sim) -> usize {
-    let id = sim.engine().target("d", "s").unwrap().id();
+fn flushes_of_it(sim: &Sim) -> usize {
+    let id = sim.engine().target("d", "behind").unwrap().id();
     let flushes = sim.engine().history().flushes();
     flushes.iter().filter(|flush| flush.table == id && flush.result.is_ok()).count()
 }
@@ -33,9 +33,9 @@ fn flushes_that_fell_behind_go_in_steps_and_end_where_no_group_is_open() {
     sim.failpoints.arm("flush-before-write", 0, FULL);
     act(&sim, |client| async move { fall_behind(&client).await });
     sim.failpoints.disarm("flush-before-write");
-    let before = flushes_of_s(&sim);
+    let before = flushes_of_it(&sim);
     act(&sim, |client| async move { client.sleep(Duration::from_secs(20)).await });
-    let steps = flushes_of_s(&sim) - before;
+    let steps = flushes_of_it(&sim) - before;
     assert!(steps > 1, "{steps} flushes take what fell behind");
     sim.check();
     sim.check_replay();
@@ -53,7 +53,7 @@ fn a_crash_between_the_steps_of_flushes_that_fell_behind_loses_nothing() {
         },
         |client| async move {
             client.sleep(Duration::from_secs(2)).await;
-            client.load("s", 2, Async, None).await;
+            client.load("behind", 2, Async, None).await;
             client.sleep(Duration::from_secs(2)).await;
         },
     );
@@ -70,12 +70,12 @@ fn what_changes_a_table_takes_all_of_its_rows_with_it() {
         act(&sim, |client| async move {
             let change = async {
                 match what {
-                    0 => client.truncate(&["s"]).await,
-                    1 => client.alter("s", add_column("x")).await,
-                    _ => client.flush("s").await,
+                    0 => client.truncate(&["behind"]).await,
+                    1 => client.alter("behind", add_column("x")).await,
+                    _ => client.flush("behind").await,
                 }
             };
-            let load = async { client.load("s", 9, Async, None).await };
+            let load = async { client.load("behind", 9, Async, None).await };
             futures::join!(change, load);
             client.sleep(Duration::from_secs(5)).await;
         });
