@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, UInt64Array};
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeIterator};
 use datafusion::common::{DFSchema, Result, exec_err};
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, SortExpr, Volatility, cast,
+    ColumnarValue, Expr, ExprSchemable, GroupingSet, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility, cast,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use freshet_schema::ColumnType;
@@ -89,26 +89,52 @@ fn number(expr: Expr, schema: &DFSchema) -> Expr {
 pub fn numbered(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
         if let LogicalPlan::Sort(mut sort) = node {
-            let schema = Arc::clone(sort.input.schema());
-            let is_numbered = |by: &SortExpr| Number::of(&by.expr, &schema).is_some();
-            if is_union(&sort.input) || !sort.expr.iter().any(is_numbered) {
+            if is_union(&sort.input) {
                 return Ok(Transformed::no(LogicalPlan::Sort(sort)));
             }
+            let schemas = [Arc::clone(sort.input.schema())];
+            let mut changed = false;
             for by in &mut sort.expr {
-                by.expr = number(std::mem::take(&mut by.expr), &schema);
+                changed |= Number::of(&by.expr, &schemas[0]).is_some();
+                let by_number = number(std::mem::take(&mut by.expr), &schemas[0]);
+                let called = by_number.transform_up(|part| arguments(part, &schemas))?;
+                changed |= called.transformed;
+                by.expr = called.data;
             }
-            return Ok(Transformed::yes(LogicalPlan::Sort(sort)));
+            return Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed));
         }
-        let schemas = node.inputs().into_iter().map(|input| Arc::clone(input.schema()));
-        let schemas = schemas.collect::<Vec<_>>();
+        let of_columns = node.inputs().into_iter().filter(|input| !is_union(input));
+        let schemas = of_columns.map(|input| Arc::clone(input.schema())).collect::<Vec<_>>();
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
+        let called = |expr: Expr| {
             let name = names.save(&expr);
             let changed = expr.transform_up(|part| arguments(part, &schemas))?;
             Ok(changed.update_data(|expr| name.restore(expr)))
+        };
+        node.map_expressions(|expr| match expr {
+            // Each of them has a name of its own in the result.
+            Expr::GroupingSet(set) => in_grouping_set(set, called),
+            expr => called(expr),
         })
     })?;
     Ok(plan.data)
+}
+
+/// Changes each expression of a grouping set.
+fn in_grouping_set(
+    set: GroupingSet,
+    mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let mut of_all = |exprs: Vec<Expr>| exprs.into_iter().map_until_stop_and_collect(&mut change);
+    let set = match set {
+        GroupingSet::Rollup(exprs) => of_all(exprs)?.update_data(GroupingSet::Rollup),
+        GroupingSet::Cube(exprs) => of_all(exprs)?.update_data(GroupingSet::Cube),
+        GroupingSet::GroupingSets(sets) => {
+            let sets = sets.into_iter().map_until_stop_and_collect(of_all)?;
+            sets.update_data(GroupingSet::GroupingSets)
+        }
+    };
+    Ok(set.update_data(Expr::GroupingSet))
 }
 
 /// Whether rows are those of a UNION, which makes texts of ENUM and SET columns.

@@ -171,6 +171,18 @@ pub fn odd_date(text: &str) -> Option<OddDate> {
     }
 }
 
+/// The midnight of the first day behind a text that is an odd date, in microseconds.
+pub fn next_day(text: &str) -> Option<i64> {
+    odd_date(text)?;
+    let [year, month, day, ..] = Fields::of(text)?.numbers;
+    let (month, day) = match (month, day) {
+        (0, _) => (1, 1),
+        (_, 0) => (month, 1),
+        _ => (month + 1, 1),
+    };
+    parse_datetime(&format!("{year:04}-{month:02}-{day:02}"))
+}
+
 /// What is a date only in some modes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OddDate {

@@ -536,6 +536,8 @@ async fn reply(
 
 async fn lock_tables(session: &mut Session, tables: &[TableName]) -> Result<Reply> {
     commit_first(session).await?;
+    // LOCK TABLES releases what was locked, even if it fails.
+    session.transactions.locks_tables = false;
     admin::lock_tables(session, tables)?;
     session.transactions.locks_tables = true;
     Ok(Reply::done())

@@ -70,6 +70,13 @@ fn is_refused(text: &str) -> bool {
         }
 }
 
+/// What stands for a date that no day is, where the mode permits such: the last microsecond of the
+/// day before all days behind it, so that it is between days.
+fn between_days(text: &str) -> Option<i64> {
+    let is_permitted = PLANNED.get() != BesideDates::Texts && !is_refused(text);
+    if is_permitted { temporal::next_day(text).map(|micros| micros - 1) } else { None }
+}
+
 fn text_of(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Literal(value, _) => value.try_as_str().flatten(),
@@ -94,7 +101,7 @@ pub(super) fn temporal_operand(operand: Operand<'_>, with: &DataType) -> TypedEx
     if let Some(text) = text_of(&operand.0)
         && losses::may_fold(|| temporal::is_whole_datetime(text))
     {
-        return date_literal(temporal::parse_datetime(text), with);
+        return date_literal(temporal::parse_datetime(text).or_else(|| between_days(text)), with);
     }
     (converted(operand.0, operand.1, &DATETIME), DATETIME)
 }
@@ -138,6 +145,25 @@ mod tests {
     fn a_statement_that_only_defines_may_write_any_text() {
         let _beside = Beside::dates(BesideDates::Texts);
         assert!(!refused(&BinaryOperator::Eq, &DataType::Date32, "x"));
+    }
+
+    #[test]
+    fn odd_dates_are_between_days() {
+        let of = |text| {
+            let _beside = Beside::dates(BesideDates::Dates { zero_parts: true, invalid: true });
+            between_days(text)
+        };
+        for (odd, next) in [
+            ("2024-01-00", "2024-01-01"),
+            ("2024-00-15 10:00:00", "2024-01-01"),
+            ("2024-02-31", "2024-03-01"),
+            ("2024-11-31 23:00:00", "2024-12-01"),
+        ] {
+            assert_eq!(of(odd), temporal::parse_datetime(next).map(|next| next - 1), "{odd}");
+        }
+        assert_eq!((of("x"), of("2024-13-00")), (None, None));
+        let _beside = Beside::dates(BesideDates::Texts);
+        assert_eq!(between_days("2024-01-00"), None);
     }
 
     fn refused(op: &BinaryOperator, ty: &DataType, text: &str) -> bool {

@@ -20,9 +20,8 @@ pub fn behind(
     let had = stored_of(&user.auth).map(|(plugin, _)| plugin);
     let is_named = plugin.is_some_and(|named| had.is_some_and(|had| had != named));
     let is_known = !user.auth.is_empty_password() && !new.is_empty_password();
-    let has_native = user.auth.native.is_some() && new.native.is_some();
-    let has_slow = user.auth.sha2_slow.is_some() && new.sha2_slow.is_some();
-    let is_other = is_known && (is_named || !has_native && !has_slow);
+    let is_other = is_known && (is_named || !share_a_plugin(&user.auth, new));
+    let is_reached = user.second.as_ref().is_none_or(|second| share_a_plugin(second, new));
     match (is_other, retains) {
         (true, true) => bail!(
             PasswordOfOtherPlugin,
@@ -33,6 +32,13 @@ pub fn behind(
         ),
         (true, false) => Ok(SecondPassword::Discarded),
         (false, true) => Ok(SecondPassword::Replaced),
+        // The first one says which plugin a client is asked for.
+        (false, false) if !is_reached => Ok(SecondPassword::Discarded),
         (false, false) => Ok(SecondPassword::Kept),
     }
+}
+
+fn share_a_plugin(one: &AuthData, other: &AuthData) -> bool {
+    let native = one.native.is_some() && other.native.is_some();
+    native || one.sha2_slow.is_some() && other.sha2_slow.is_some()
 }

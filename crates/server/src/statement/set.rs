@@ -300,8 +300,11 @@ async fn set_password(
     let own = session.client.clone();
     let account = account.cloned().unwrap_or_else(|| own.account.clone());
     let is_own = account == own.account;
-    if !is_own {
+    if !is_own || retains {
+        // Nobody keeps a password that has expired.
         session.require_password()?;
+    }
+    if !is_own {
         // Before the password is hashed, which is slow.
         session.authorize(Privilege::CreateUser, Object::Server)?;
     }

@@ -282,6 +282,10 @@ fn identified<'a>(
         let plugin = plugin(how)?;
         let auth = auth_data(how, plugin, session.shared.scramble())?;
         let auth = AuthData { changed_seconds, ..auth };
+        if how.retains {
+            // Nobody keeps a password that has expired.
+            session.require_password()?;
+        }
         let second = match catalog.user(account) {
             Some(user) => auth::second::behind(user, &auth, plugin, how.retains)?,
             None => SecondPassword::Kept,

@@ -68,6 +68,23 @@ fn a_locked_account_is_open_to_nobody() {
 }
 
 #[test]
+fn an_expired_password_is_not_retained() {
+    let server = TestServer::start();
+    let mut root = server.connect();
+    root.run("create user u identified by 'p' password expire");
+    let mut own = changing(&server, "u", "p");
+    for retained in [
+        "alter user user() identified by 'q' retain current password",
+        "set password = 'q' retain current password",
+    ] {
+        assert_eq!(own.fails(retained).errno, 1820, "{retained}");
+    }
+    own.run("alter user user() identified by 'q'");
+    own.run("alter user user() identified by 'r' retain current password");
+    assert_eq!((refused(&server, "u", "q"), refused(&server, "u", "p")), (0, 1045));
+}
+
+#[test]
 fn wrong_passwords_in_a_row_block_the_account() {
     let server = TestServer::start();
     let mut root = server.connect();

@@ -18,6 +18,10 @@ async fn fall_behind(client: &Client) {
         // Groups are open at some of the places where a flush could end.
         let mode = if n % 3 == 0 { Async } else { Off };
         client.load("behind", 200, mode, None).await;
+        if n % 7 == 6 {
+            // Rows of earlier steps are dead in later ones.
+            client.remove_rows("behind", n, 40).await;
+        }
     }
 }
 
@@ -34,7 +38,10 @@ fn flushes_that_fell_behind_go_in_steps_and_end_where_no_group_is_open() {
     act(&sim, |client| async move { fall_behind(&client).await });
     sim.failpoints.disarm("flush-before-write");
     let before = flushes_of_it(&sim);
-    act(&sim, |client| async move { client.sleep(Duration::from_secs(20)).await });
+    act(&sim, |client| async move {
+        client.remove_rows("behind", 3, 60).await;
+        client.sleep(Duration::from_secs(20)).await;
+    });
     let steps = flushes_of_it(&sim) - before;
     assert!(steps > 1, "{steps} flushes take what fell behind");
     sim.check();
