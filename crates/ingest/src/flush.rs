@@ -153,18 +153,8 @@ impl Flusher {
         let _flushing = table.flushing.lock().await;
         self.settler.events_settled(table).await;
         let (began, began_micros) = (self.store.clock().now(), self.store.clock().wall_micros());
-        let mut may_stop = why.may_stop() && !table.is_keyed;
-        let (view, frozen, version) = loop {
-            let stop = if std::mem::take(&mut may_stop) { self.next_stop(table) } else { None };
-            let (frozen, version) = stop.map_or_else(|| self.freeze(table), Ok)?;
-            self.store.horizon().wait(frozen).await;
-            self.settler.settle_due();
-            assert!(frozen <= self.store.horizon().get(), "a flush ends below the horizon");
-            let Some(view) = self.view_behind(table, frozen) else { return Ok(FlushEnd::Nothing) };
-            // Rows go where the partitions of the view say, which are those up to its end.
-            if table.delta.divided() <= frozen {
-                break (view, frozen, version);
-            }
+        let Some((view, frozen, version)) = self.bounds(table, why).await? else {
+            return Ok(FlushEnd::Nothing);
         };
         assert!(version >= view.version, "versions of a table rise in the order of the log");
         self.settler.save_tablets(table).await?;
@@ -215,6 +205,28 @@ impl Flusher {
         let times = FlushTimes { began_micros, flush, publish };
         self.published(table, why, (view.version, version), times);
         Ok(FlushEnd::Done(FlushedFiles { publish, ..files }))
+    }
+
+    /// The view from which a flush goes on, the LSN at which it ends, and the version there; `None`
+    /// if there is nothing to flush.
+    async fn bounds(
+        &self,
+        table: &TableState,
+        why: FlushReason,
+    ) -> Result<Option<(Arc<TableView>, Lsn, Version)>> {
+        let mut may_stop = why.may_stop() && !table.is_keyed;
+        loop {
+            let stop = if std::mem::take(&mut may_stop) { self.next_stop(table) } else { None };
+            let (frozen, version) = stop.map_or_else(|| self.freeze(table), Ok)?;
+            self.store.horizon().wait(frozen).await;
+            self.settler.settle_due();
+            assert!(frozen <= self.store.horizon().get(), "a flush ends below the horizon");
+            let Some(view) = self.view_behind(table, frozen) else { return Ok(None) };
+            // Rows go where the partitions of the view say, which are those up to its end.
+            if table.delta.divided() <= frozen {
+                return Ok(Some((view, frozen, version)));
+            }
+        }
     }
 
     /// Counts a flush that is published, and tells its groups.

@@ -1,5 +1,5 @@
-//! Where a flush may end before the log does, so that a table whose flushes have fallen behind gives
-//! memory back in steps: who waits for memory then waits for a step, and not for all.
+//! Where a flush may end before the log does, so that a table whose flushes have fallen behind
+//! gives memory back in steps: who waits for memory then waits for a step, and not for all.
 
 use std::collections::VecDeque;
 

@@ -247,7 +247,7 @@ pub enum Statement {
     SideEffects(Select),
     /// LOCK TABLES, which locks nothing.
     LockTables(Vec<TableName>),
-    /// A statement that is accepted without effect, by its first word: FLUSH, RESET, ...; and UNLOCK
+    /// A statement that is accepted without effect, by its first word: FLUSH, RESET; and UNLOCK
     /// TABLES, which may commit.
     Nothing(String),
 }

@@ -314,9 +314,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         return cursor.table().map(ShowWhat::CreateSequence);
     }
     if cursor.words("ENGINE") {
-        let engine = cursor.name_or_text()?;
-        cursor.one_of(&["STATUS", "LOGS", "MUTEX"]).ok_or_else(|| cursor.error())?;
-        return Ok(ShowWhat::Engine(engine));
+        return of_engine(cursor);
     }
     if let Some(logs) = cursor.one_of(&NOTHING) {
         // What is said of one of them says nothing of none.
@@ -356,6 +354,12 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "TRANSACTION" => ShowWhat::Transaction { database: from(cursor)? },
         _ => ShowWhat::LastInsert,
     })
+}
+
+fn of_engine(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
+    let engine = cursor.name_or_text()?;
+    cursor.one_of(&["STATUS", "LOGS", "MUTEX"]).ok_or_else(|| cursor.error())?;
+    Ok(ShowWhat::Engine(engine))
 }
 
 /// The account behind FOR; `None` is the own one.

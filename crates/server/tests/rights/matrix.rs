@@ -35,9 +35,8 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
     Nothing);
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus Within Columns Index GlobalIndexes CreateTable CreateView
-    CreateSequence CreateDatabase Variables Status Warnings Processlist Grants CreateUser RowPolicies Property
-    Partitions
-    TemporaryPartitions DynamicPartitions Tablets Tablet ReplicaStatus ReplicaDistribution Trash
+    CreateSequence CreateDatabase Variables Status Warnings Processlist Grants CreateUser
+    RowPolicies Property Partitions TemporaryPartitions DynamicPartitions Tablets Tablet ReplicaStatus ReplicaDistribution Trash
     Transaction LastInsert AlterTableColumn Load
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
