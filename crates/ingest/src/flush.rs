@@ -252,7 +252,8 @@ impl Flusher {
     /// Where a flush of a table ends that has fallen behind.
     fn next_stop(&self, table: &TableState) -> Option<(Lsn, Version)> {
         let flushed = self.store.tables.view(table.id)?.flushed;
-        table.lock().next_stop(flushed)
+        let bytes = self.store.config.flush_bytes.bytes().max(table.group_limits().bytes_max);
+        table.lock().next_stop(flushed, bytes)
     }
 
     /// Ends the open group and freezes the delta after its end, so that files contain only
@@ -312,11 +313,15 @@ impl Flusher {
         in_flight: &mut InFlight,
     ) -> Result<()> {
         let mut parts = Vec::new();
+        let all = stretch.iter().map(DeltaRows::bytes).sum::<u64>();
+        let mut left = all.div_ceil(self.store.config.sorted_bytes_max.bytes().max(1));
         while !stretch.is_empty() {
+            // Of like sizes, so that two of them take as long as one.
             let bytes = stretch.iter().map(DeltaRows::bytes);
-            let rest =
-                stretch.split_off(at_once(bytes, self.store.config.sorted_bytes_max.bytes()));
+            let of_part = bytes.clone().sum::<u64>().div_ceil(left.max(1));
+            let rest = stretch.split_off(at_once(bytes, of_part));
             parts.push(std::mem::replace(&mut stretch, rest));
+            left = left.saturating_sub(1);
         }
         let write = |part: Vec<DeltaRows>| async move {
             let numbers = part.iter().flat_map(DeltaRows::numbers).collect::<Vec<_>>();

@@ -200,7 +200,8 @@ impl GroupCommit {
         }
         let full = self.log.enter(at, event);
         let open = self.log.open();
-        if open.is_none() {
+        // Marks and keys follow a flush that takes all (keys.md K25).
+        if open.is_none() && !self.is_keyed {
             self.stops.may_be_here(&self.log);
         }
         let is_joined = self.open.as_ref().is_none_or(|group| open == Some(group.txn));
@@ -214,9 +215,10 @@ impl GroupCommit {
         full
     }
 
-    /// Where a flush of what is above `flushed` ends, if it is to end before the log does.
-    pub fn next_stop(&mut self, flushed: Lsn) -> Option<(Lsn, Version)> {
-        self.stops.next(flushed)
+    /// Where a flush of what is above `flushed` ends, if it is to end before the log does;
+    /// `flush_bytes` of rows are worth one.
+    pub fn next_stop(&mut self, flushed: Lsn, flush_bytes: u64) -> Option<(Lsn, Version)> {
+        self.stops.next(flushed, flush_bytes)
     }
 
     /// Ends the open group, and applies a barrier after it.

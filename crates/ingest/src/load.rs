@@ -35,6 +35,7 @@ use crate::sweep::InFlight;
 use crate::target::{KeyOutcome, LoadTarget, Loaded};
 use crate::unkeyed::{self, Affected, Copies, RowChange};
 
+mod catch_up;
 mod pieces;
 
 /// How often it is looked whether a gate has opened.
@@ -73,12 +74,6 @@ pub(crate) enum StagedBody {
     Spooled(SpooledRows, NotedRows),
 }
 
-/// How long a large load waits for flushes that have fallen behind, and how often it looks.
-const CATCH_UP_PATIENCE: Duration = Duration::from_secs(10);
-const CATCH_UP_LOOK: Duration = Duration::from_millis(5);
-/// Flushes have fallen behind once this many of them wait, as by [`crate::stops`].
-const BEHIND_FLUSHES: u64 = 8;
-
 /// A load in progress.
 pub struct Load<'a> {
     engine: &'a Engine,
@@ -105,19 +100,6 @@ impl Load<'_> {
     /// The table that it loads into.
     pub fn target(&self) -> &LoadTarget {
         self.target
-    }
-
-    /// Waits for flushes of its table that have fallen behind, for a while: what a large load adds
-    /// to them would take new memory, which is dearer than what they are about to give back.
-    pub async fn let_flushes_catch_up(&self, deadline: Deadline) {
-        let (clock, state) = (self.engine.clock(), &self.target.state);
-        let flush_bytes = self.engine.config().flush_bytes.bytes();
-        let flush_bytes = flush_bytes.max(state.group_limits().bytes_max);
-        let behind_bytes = flush_bytes.saturating_mul(BEHIND_FLUSHES);
-        let deadline = deadline.min(Deadline::after(&**clock, CATCH_UP_PATIENCE));
-        while state.delta.stats().bytes > behind_bytes && clock.now() < deadline.0 {
-            clock.sleep(CATCH_UP_LOOK).await;
-        }
     }
 
     /// Whether it shares a group, if it is small enough.

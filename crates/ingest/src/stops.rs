@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use freshet_base::{Lsn, Version};
 use freshet_storage::fold::{Body, Load, TableLog};
 
-/// How many stops a flush goes that has fallen behind.
-const STEP_STOPS: usize = 4;
-/// With fewer stops ahead, a flush takes all there is.
-const BEHIND_STOPS_MIN: usize = 8;
+/// How many times `flush_bytes` a flush takes that has fallen behind.
+const STEP_FLUSHES: usize = 4;
+/// With fewer times that ahead, a flush takes all there is.
+const BEHIND_FLUSHES_MIN: usize = 8;
 
 /// Places in a table's log, oldest first, where no group is open: what is in files up to there is a
 /// version of the table.
@@ -24,6 +24,7 @@ pub struct Stops {
 impl Stops {
     /// At least `apart` bytes of rows are between two.
     pub fn new(apart: u64) -> Self {
+        assert!(apart > 0, "rows are between two stops");
         Self { stops: VecDeque::new(), apart, bytes: 0 }
     }
 
@@ -49,14 +50,17 @@ impl Stops {
     /// Forgets all: flushes take what comes now together with what is there.
     pub fn clear(&mut self) {
         self.stops.clear();
+        self.bytes = 0;
     }
 
-    /// The end of a flush of what is above `flushed`; `None` if it takes all.
-    pub fn next(&mut self, flushed: Lsn) -> Option<(Lsn, Version)> {
+    /// The end of a flush of what is above `flushed`; `None` if it takes all. `flush_bytes` are
+    /// those of the table, whose groups may be larger than what stops are apart.
+    pub fn next(&mut self, flushed: Lsn, flush_bytes: u64) -> Option<(Lsn, Version)> {
         while self.stops.front().is_some_and(|(stop, _)| *stop <= flushed) {
             self.stops.pop_front();
         }
-        let is_behind = self.stops.len() >= BEHIND_STOPS_MIN;
-        is_behind.then(|| self.stops[STEP_STOPS - 1])
+        let stride = usize::try_from(flush_bytes.div_ceil(self.apart)).unwrap_or(usize::MAX).max(1);
+        let is_behind = self.stops.len() / stride >= BEHIND_FLUSHES_MIN;
+        is_behind.then(|| self.stops[STEP_FLUSHES * stride - 1])
     }
 }

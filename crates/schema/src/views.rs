@@ -13,6 +13,8 @@ const VIEW_BUFFER_BYTES_MAX: usize = 1 << 30;
 
 /// After so many values, the length of those to come is known well enough.
 const ROWS_KNOWN_MIN: usize = 1024;
+/// How many times as large a buffer becomes at once.
+const GROWTH_MAX: usize = 4;
 
 /// Arrow's view layout: the length, then either the bytes themselves (up to 12), or the first four
 /// of them and the position of the value in a shared buffer.
@@ -65,7 +67,9 @@ impl Views {
         let (rows, expected) = (self.views.len(), self.views.capacity());
         let of_all = (self.open.len() + bytes).saturating_mul(expected) / (rows + 1);
         let is_known = self.closed.is_empty() && rows >= ROWS_KNOWN_MIN;
-        let room = if is_known { of_all.min(VIEW_BUFFER_BYTES_MAX) } else { 0 };
+        // What comes may be shorter than what came.
+        let room = if is_known { of_all.min(GROWTH_MAX * self.open.len()) } else { 0 };
+        let room = room.min(VIEW_BUFFER_BYTES_MAX);
         self.open.reserve(bytes.max(room.saturating_sub(self.open.len())));
     }
 
@@ -117,6 +121,9 @@ impl Views {
     /// # Panics
     /// When `ty` is text and a value is not UTF-8, which validated rows exclude.
     pub fn finish(mut self, ty: &DataType, nulls: Option<NullBuffer>) -> ArrayRef {
+        if self.open.capacity() - self.open.len() > self.open.len() / 4 {
+            self.open.shrink_to_fit();
+        }
         self.closed.push(Buffer::from_vec(std::mem::take(&mut self.open)));
         if *ty == DataType::BinaryView {
             let views = BinaryViewArray::try_new(self.views.into(), self.closed, nulls);
@@ -158,6 +165,19 @@ mod tests {
             views.push(value, value.len());
         }
         views.finish(&ty, None)
+    }
+
+    #[test]
+    fn a_buffer_of_long_values_takes_little_more_than_these() {
+        let (long, short) = ([b'x'; 5_000], [b'y'; 13]);
+        let mut views = Views::new(100_000);
+        (0..1_900).for_each(|_| views.push(&long, long.len()));
+        (0..98_100).for_each(|_| views.push(&short, short.len()));
+        let bytes = 1_900 * long.len() + 98_100 * short.len();
+        assert!(views.open.capacity() <= (GROWTH_MAX + 1) * bytes, "{}", views.open.capacity());
+        let array = views.finish(&DataType::Utf8View, None);
+        let held = array.get_array_memory_size() - 16 * array.len();
+        assert!(held <= bytes + bytes / 4 + 4_096, "{held} bytes for {bytes}");
     }
 
     #[test]

@@ -285,7 +285,7 @@ fn what(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
 }
 
 fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
-    const KINDS: [&str; 20] = [
+    const KINDS: [&str; 21] = [
         "PROPERTY",
         "DATABASES",
         "SCHEMAS",
@@ -295,6 +295,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "KEYS",
         "CREATE TABLE",
         "CREATE VIEW",
+        "CREATE SEQUENCE",
         "CREATE DATABASE",
         "CREATE SCHEMA",
         "CREATE USER",
@@ -309,9 +310,6 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
     ];
     if cursor.words("ROW POLICY") {
         return policy::holder(cursor).map(ShowWhat::RowPolicies);
-    }
-    if cursor.words("CREATE SEQUENCE") {
-        return cursor.table().map(ShowWhat::CreateSequence);
     }
     if cursor.words("ENGINE") {
         return of_engine(cursor);
@@ -333,6 +331,7 @@ fn of_something(cursor: &mut Cursor<'_>) -> Result<ShowWhat> {
         "INDEX" | "INDEXES" | "KEYS" => ShowWhat::Index(from_table(cursor)?),
         "CREATE TABLE" => ShowWhat::CreateTable(cursor.table()?),
         "CREATE VIEW" => ShowWhat::CreateView(cursor.table()?),
+        "CREATE SEQUENCE" => ShowWhat::CreateSequence(cursor.table()?),
         "CREATE DATABASE" | "CREATE SCHEMA" => {
             cursor.words("IF NOT EXISTS");
             ShowWhat::CreateDatabase(cursor.name()?)

@@ -36,8 +36,8 @@ kinds!(of_statement, STATEMENT_KINDS, Statement:
 kinds!(of_show, SHOW_KINDS, ShowWhat:
     Databases Tables TableStatus Within Columns Index GlobalIndexes CreateTable CreateView
     CreateSequence CreateDatabase Variables Status Warnings Processlist Grants CreateUser
-    RowPolicies Property Partitions TemporaryPartitions DynamicPartitions Tablets Tablet ReplicaStatus ReplicaDistribution Trash
-    Transaction LastInsert AlterTableColumn Load
+    RowPolicies Property Partitions TemporaryPartitions DynamicPartitions Tablets Tablet
+    ReplicaStatus ReplicaDistribution Trash Transaction LastInsert AlterTableColumn Load
     StreamLoad LoadWarnings Data Engine Proc Config Plain);
 kinds!(of_alter, ALTER_KINDS, AlterAction:
     Clauses Index BuildIndex Replace Set Rename Partitions Distribution AddTemporary DropTemporary

@@ -160,6 +160,9 @@ impl<'a, 'b> Steps<'a, 'b> {
         let (mut last, mut is_pushed) = (None::<Decoded>, false);
         while let Some(step) = self.next(&mut memory).await? {
             if let Some(step) = last.replace(step) {
+                if !is_pushed {
+                    sink.let_flushes_catch_up(self.bounds.size).await;
+                }
                 sink.push(step).await?;
                 is_pushed = true;
             }

@@ -23,7 +23,7 @@ use super::piece::{BodySummary, Decoded, shrink};
 use super::sink::{Memory, Sink};
 
 /// Bodies up to this size are decoded on the I/O thread.
-const INLINE_BYTES_MAX: u64 = 1 << 20;
+pub(super) const INLINE_BYTES_MAX: u64 = 1 << 20;
 /// The approximate size of the pieces of larger bodies.
 const PIECE_BYTES: usize = 384 << 10;
 /// Room for a piece and the line that it ends with.
@@ -66,6 +66,7 @@ pub(super) async fn decode(
         BodyStart::All(parts) => return small(body, source, bounds, parts, sink).await,
         BodyStart::Large(bytes) => bytes,
     };
+    sink.let_flushes_catch_up(bounds.size).await;
     sink.become_large().await?;
     match strategy_of(&source.format) {
         Strategy::Pieces(lines) => {
