@@ -14,8 +14,8 @@ const CATCH_UP_LOOK: Duration = Duration::from_millis(5);
 const BEHIND_FLUSHES: u64 = 8;
 
 impl Load<'_> {
-    /// Waits for flushes of its table that have fallen behind and succeed, for a while: what a large
-    /// load adds to them would take new memory, which is dearer than what they are about to give
+    /// Waits for flushes of its table that have fallen behind and succeed, for a while: what a
+    /// large load adds to them would take new memory, which is dearer than what they are about to give
     /// back.
     pub async fn let_flushes_catch_up(&self, deadline: Deadline) {
         let (clock, state) = (self.engine.clock(), &self.target.state);

@@ -14,6 +14,9 @@ use super::headers::Compression;
 use super::unpack::Unpacker;
 use crate::http::client::Activity;
 
+/// Bodies up to this size are decoded on the I/O thread.
+pub(super) const INLINE_BYTES_MAX: u64 = 1 << 20;
+
 /// How much of an unneeded body is read, so that the client gets to read the reply.
 const DRAIN_BYTES_MAX: u64 = 256 << 20;
 /// How long an unneeded body is read.

@@ -15,15 +15,13 @@ use freshet_query::Task;
 use futures::channel::{mpsc, oneshot};
 use futures::{SinkExt, StreamExt};
 
-use super::body::{Body, BodyLimit, BodySize};
+use super::body::{Body, BodyLimit, BodySize, INLINE_BYTES_MAX};
 use super::decoder::{Decoder, Source};
 use super::headers::LoadFormat;
 use super::mapped::Mapped;
 use super::piece::{BodySummary, Decoded, shrink};
 use super::sink::{Memory, Sink};
 
-/// Bodies up to this size are decoded on the I/O thread.
-pub(super) const INLINE_BYTES_MAX: u64 = 1 << 20;
 /// The approximate size of the pieces of larger bodies.
 const PIECE_BYTES: usize = 384 << 10;
 /// Room for a piece and the line that it ends with.

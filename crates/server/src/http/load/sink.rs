@@ -17,8 +17,7 @@ use freshet_meta::Claim;
 use freshet_schema::Rules;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::body::BodySize;
-use super::decode::INLINE_BYTES_MAX;
+use super::body::{BodySize, INLINE_BYTES_MAX};
 use super::deleting::marks;
 use super::piece::{BodySummary, Decoded, Deletes};
 use super::spooled::body_name;
@@ -138,8 +137,8 @@ impl<'a> Sink<'a> {
         Memory::new(self.engine, self.usage, self.deadline)
     }
 
-    /// Waits for flushes that have fallen behind, if a body of this size adds much to what waits for
-    /// them; before it takes a slot, so that loads into other tables go on.
+    /// Waits for flushes that have fallen behind, if a body of this size adds much to what waits
+    /// for them; before it takes a slot, so that loads into other tables go on.
     pub(super) async fn let_flushes_catch_up(&self, size: BodySize) {
         // What is larger goes to files at once.
         let of_log = INLINE_BYTES_MAX + 1..=self.engine.config().wal_load_bytes_max.bytes();
