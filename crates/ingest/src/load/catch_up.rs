@@ -15,8 +15,8 @@ const BEHIND_FLUSHES: u64 = 8;
 
 impl Load<'_> {
     /// Waits for flushes of its table that have fallen behind and succeed, for a while: what a
-    /// large load adds to them would take new memory, which is dearer than what they are about to give
-    /// back.
+    /// large load adds to them would take new memory, which is dearer than what they are about to
+    /// give back.
     pub async fn let_flushes_catch_up(&self, deadline: Deadline) {
         let (clock, state) = (self.engine.clock(), &self.target.state);
         let flush_bytes = self.engine.config().flush_bytes.bytes();
