@@ -64,3 +64,22 @@ impl Stops {
         is_behind.then(|| self.stops[STEP_FLUSHES * stride - 1])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_a_part_of_what_is_behind_and_as_large_as_groups() {
+        let at = |n| (Lsn(n), Version(n + 1));
+        let mut stops = Stops::new(10);
+        stops.stops = (1..=16).map(at).collect();
+        assert_eq!(stops.next(Lsn(0), 10), Some(at(4)));
+        assert_eq!(stops.next(Lsn(0), 15), Some(at(8)));
+        assert_eq!(stops.next(Lsn(0), 30), None, "five flushes wait, and a bit");
+        assert_eq!(stops.next(Lsn(8), 1), Some(at(12)));
+        assert_eq!(stops.next(Lsn(9), 10), None, "seven wait");
+        stops.clear();
+        assert_eq!(stops.next(Lsn(0), 10), None);
+    }
+}
