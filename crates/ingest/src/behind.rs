@@ -11,6 +11,9 @@ use freshet_base::{Error, ErrorCode, Result, Retry};
 use crate::engine::Engine;
 use crate::state::TableState;
 
+/// When a client may try again.
+const LOOK_UP_PAUSE: Duration = Duration::from_millis(400);
+
 /// Waits until a table has at most `unresolved_rows_max` rows whose keys are not looked up.
 /// Memory may be held meanwhile, but no log space (K5). It looks them up itself if nobody does.
 ///
@@ -40,6 +43,3 @@ pub(crate) async fn wait_for_keys(
     );
     Err(Error::new(ErrorCode::OutOfRoom, error).with_retry(Retry::After(LOOK_UP_PAUSE)))
 }
-
-/// When a client may try again.
-const LOOK_UP_PAUSE: Duration = Duration::from_millis(400);

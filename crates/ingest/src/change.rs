@@ -277,10 +277,7 @@ impl<'a> Change<'a> {
         let deadline = self.rules.deadline(engine);
         let clock = engine.store.clock();
         if self.locks || !self.is_unlocked() {
-            let owner = self
-                .own
-                .as_ref()
-                .map_or(&self.statement, |own| own.owner(engine, self.rules.connection));
+            let owner = self.owner();
             owner.hold(self.hold, (table, PRIMARY), rows, clock, deadline).await?;
         }
         let mut latch = resolver(self.target).latch().await?;
@@ -440,10 +437,7 @@ impl<'a> Change<'a> {
         // A row that comes later would have been met.
         self.told = Told::Again;
         let engine = self.engine;
-        let owner = self
-            .own
-            .as_ref()
-            .map_or(&self.statement, |own| own.owner(engine, self.rules.connection));
+        let owner = self.owner();
         let found = Found::lock(engine, self.target, owner, new, self.rules).await?;
         let Found { mut latch, target, rows, values, places, holders } = found;
         self.check_current()?;

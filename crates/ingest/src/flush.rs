@@ -252,8 +252,8 @@ impl Flusher {
     /// Where a flush of a table ends that has fallen behind.
     fn next_stop(&self, table: &TableState) -> Option<(Lsn, Version)> {
         let flushed = self.store.tables.view(table.id)?.flushed;
-        let bytes = self.store.config.flush_bytes.bytes().max(table.group_limits().bytes_max);
-        table.lock().next_stop(flushed, bytes)
+        let flush_bytes = table.flush_bytes(&self.store.config);
+        table.lock().next_stop(flushed, flush_bytes)
     }
 
     /// Ends the open group and freezes the delta after its end, so that files contain only

@@ -15,6 +15,7 @@ use freshet_storage::view::TableView;
 use futures::channel::oneshot;
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::config::EngineConfig;
 use crate::counter::Counter;
 use crate::gate::Gate;
 use crate::group::{GroupCommit, GroupLimits, OpenGroup};
@@ -406,6 +407,11 @@ impl TableState {
 
     pub(crate) fn grew_after(&self, since: Duration) -> bool {
         self.grew.lock().is_some_and(|grew| grew > since)
+    }
+
+    /// The size of its rows in memory at which they are flushed: groups are not divided for it.
+    pub(crate) fn flush_bytes(&self, config: &EngineConfig) -> u64 {
+        config.flush_bytes.bytes().max(self.group_limits().bytes_max)
     }
 
     /// Limits of the next group.

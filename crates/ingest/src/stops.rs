@@ -8,8 +8,9 @@ use freshet_storage::fold::{Body, Load, TableLog};
 
 /// How many times `flush_bytes` a flush takes that has fallen behind.
 const STEP_FLUSHES: usize = 4;
-/// With fewer times that ahead, a flush takes all there is.
-const BEHIND_FLUSHES_MIN: usize = 8;
+/// Flushes have fallen behind once so many times `flush_bytes` are ahead; with less, one takes all
+/// there is.
+pub const BEHIND_FLUSHES: u64 = 8;
 
 /// Places in a table's log, oldest first, where no group is open: what is in files up to there is a
 /// version of the table.
@@ -60,7 +61,7 @@ impl Stops {
             self.stops.pop_front();
         }
         let stride = usize::try_from(flush_bytes.div_ceil(self.apart)).unwrap_or(usize::MAX).max(1);
-        let is_behind = self.stops.len() / stride >= BEHIND_FLUSHES_MIN;
+        let is_behind = (self.stops.len() / stride) as u64 >= BEHIND_FLUSHES;
         is_behind.then(|| self.stops[STEP_FLUSHES * stride - 1])
     }
 }

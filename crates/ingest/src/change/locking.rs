@@ -6,10 +6,16 @@ use freshet_base::{Lsn, Result};
 use freshet_storage::resolver::KeyedRows;
 
 use super::Change;
-use crate::locks::{Hold, PRIMARY};
+use crate::locks::{Hold, LockOwner, PRIMARY};
 use crate::overtaken::last_of;
 
 impl Change<'_> {
+    /// Who holds the keys: the transaction, or the statement alone.
+    pub(super) fn owner(&self) -> &LockOwner {
+        let of_transaction = self.own.as_ref();
+        of_transaction.map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection))
+    }
+
     /// Locks the keys of a table with a UNIQUE KEY, which only statements lock that say so: loads
     /// replace rows there without looking, and a COMMIT compares what it has read (RFC 0052).
     #[must_use]
@@ -35,10 +41,7 @@ impl Change<'_> {
             self.keep_read().await?;
         } else {
             let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
-            let owner = self
-                .own
-                .as_ref()
-                .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
+            let owner = self.owner();
             owner.hold(self.hold, (self.target.id(), PRIMARY), rows, clock, deadline).await?;
         }
         self.seen = self.seen.max(last_of(&self.target.state));
@@ -47,10 +50,7 @@ impl Change<'_> {
 
     /// The keys of the table that others hold so that it would have to wait for them.
     pub fn taken_keys(&self) -> Vec<Box<[u8]>> {
-        let owner = self
-            .own
-            .as_ref()
-            .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
+        let owner = self.owner();
         owner.taken(self.hold, (self.target.id(), PRIMARY))
     }
 
@@ -61,10 +61,7 @@ impl Change<'_> {
     /// 1206 for too many locks.
     pub fn lock_free(&mut self, rows: &KeyedRows, most: u64) -> Result<KeyedRows> {
         self.check_pass()?;
-        let owner = self
-            .own
-            .as_ref()
-            .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
+        let owner = self.owner();
         let mut locked = Vec::new();
         for at in 0..rows.len() {
             if locked.len() as u64 >= most {

@@ -22,10 +22,7 @@ impl Change<'_> {
         self.check_pass()?;
         let whole = KeyedRows::of_keys(std::iter::once(&[][..]));
         let (clock, deadline) = (self.engine.store.clock(), self.rules.deadline(self.engine));
-        let owner = self
-            .own
-            .as_ref()
-            .map_or(&self.statement, |own| own.owner(self.engine, self.rules.connection));
+        let owner = self.owner();
         owner.lock((self.target.id(), WHOLE), &whole, clock, deadline).await?;
         self.seen = self.seen.max(last_of(&self.target.state));
         Ok(())

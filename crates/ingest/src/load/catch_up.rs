@@ -6,12 +6,11 @@ use std::time::Duration;
 use freshet_base::clock::Deadline;
 
 use super::Load;
+use crate::stops::BEHIND_FLUSHES;
 
 /// How long a large load waits for flushes that have fallen behind, and how often it looks.
 const CATCH_UP_PATIENCE: Duration = Duration::from_secs(10);
 const CATCH_UP_LOOK: Duration = Duration::from_millis(5);
-/// Flushes have fallen behind once this many of them wait, as by [`crate::stops`].
-const BEHIND_FLUSHES: u64 = 8;
 
 impl Load<'_> {
     /// Waits for flushes of its table that have fallen behind and succeed, for a while: what a
@@ -19,8 +18,7 @@ impl Load<'_> {
     /// give back.
     pub async fn let_flushes_catch_up(&self, deadline: Deadline) {
         let (clock, state) = (self.engine.clock(), &self.target.state);
-        let flush_bytes = self.engine.config().flush_bytes.bytes();
-        let flush_bytes = flush_bytes.max(state.group_limits().bytes_max);
+        let flush_bytes = state.flush_bytes(self.engine.config());
         let behind_bytes = flush_bytes.saturating_mul(BEHIND_FLUSHES);
         let deadline = deadline.min(Deadline::after(&**clock, CATCH_UP_PATIENCE));
         let are_done = || {

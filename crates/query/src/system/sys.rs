@@ -15,32 +15,51 @@ use super::{Cell, ServerTable, SystemTables};
 /// The version of `sys` that MySQL 8.0 comes with.
 const SYS_VERSION: &str = "2.1.2";
 
+/// Sessions, for people.
+macro_rules! sessions {
+    ($name:literal) => {
+        table!("sys", $name, Rows::Catalog(sessions::shown),
+            #thd_id, #conn_id, user, db, command, state, #time, current_statement,
+            execution_engine, statement_latency, progress, lock_latency, cpu_latency,
+            #rows_examined, #rows_sent, #rows_affected, #tmp_tables, #tmp_disk_tables, full_scan,
+            last_statement, last_statement_latency, current_memory, last_wait, last_wait_latency,
+            source, trx_latency, trx_state, trx_autocommit, pid, program_name)
+    };
+}
+
+/// Sessions, in numbers.
+macro_rules! raw_sessions {
+    ($name:literal) => {
+        table!("sys", $name, Rows::Catalog(sessions::raw),
+            #thd_id, #conn_id, user, db, command, state, #time, current_statement,
+            execution_engine, #statement_latency, progress, #lock_latency, #cpu_latency,
+            #rows_examined, #rows_sent, #rows_affected, #tmp_tables, #tmp_disk_tables, full_scan,
+            last_statement, #last_statement_latency, #current_memory, last_wait,
+            #last_wait_latency, source, #trx_latency, trx_state, trx_autocommit, pid,
+            program_name)
+    };
+}
+
+/// Who waits for whom.
+macro_rules! lock_waits {
+    ($name:literal) => {
+        table!("sys", $name, Rows::Server(ServerTable::LockWaits), @wait_started,
+            wait_age, #wait_age_secs, locked_table, locked_table_schema, locked_table_name,
+            locked_table_partition, locked_table_subpartition, locked_index, locked_type,
+            waiting_trx_id, @waiting_trx_started, waiting_trx_age, #waiting_trx_rows_locked,
+            #waiting_trx_rows_modified, #waiting_pid, waiting_query, waiting_lock_id,
+            waiting_lock_mode, blocking_trx_id, #blocking_pid, blocking_query, blocking_lock_id,
+            blocking_lock_mode, @blocking_trx_started, blocking_trx_age, #blocking_trx_rows_locked,
+            #blocking_trx_rows_modified, sql_kill_blocking_query, sql_kill_blocking_connection)
+    };
+}
+
 pub const TABLES: &[SystemTable] = &[
     table!("sys", "version", Rows::Catalog(version), sys_version, mysql_version),
-    table!("sys", "processlist", Rows::Catalog(sessions::shown), #thd_id, #conn_id, user, db,
-        command, state, #time, current_statement, execution_engine, statement_latency, progress,
-        lock_latency, cpu_latency, #rows_examined, #rows_sent, #rows_affected, #tmp_tables,
-        #tmp_disk_tables, full_scan, last_statement, last_statement_latency, current_memory,
-        last_wait, last_wait_latency, source, trx_latency, trx_state, trx_autocommit, pid,
-        program_name),
-    table!("sys", "session", Rows::Catalog(sessions::shown), #thd_id, #conn_id, user, db,
-        command, state, #time, current_statement, execution_engine, statement_latency, progress,
-        lock_latency, cpu_latency, #rows_examined, #rows_sent, #rows_affected, #tmp_tables,
-        #tmp_disk_tables, full_scan, last_statement, last_statement_latency, current_memory,
-        last_wait, last_wait_latency, source, trx_latency, trx_state, trx_autocommit, pid,
-        program_name),
-    table!("sys", "x$processlist", Rows::Catalog(sessions::raw), #thd_id, #conn_id, user, db,
-        command, state, #time, current_statement, execution_engine, #statement_latency, progress,
-        #lock_latency, #cpu_latency, #rows_examined, #rows_sent, #rows_affected, #tmp_tables,
-        #tmp_disk_tables, full_scan, last_statement, #last_statement_latency, #current_memory,
-        last_wait, #last_wait_latency, source, #trx_latency, trx_state, trx_autocommit, pid,
-        program_name),
-    table!("sys", "x$session", Rows::Catalog(sessions::raw), #thd_id, #conn_id, user, db,
-        command, state, #time, current_statement, execution_engine, #statement_latency, progress,
-        #lock_latency, #cpu_latency, #rows_examined, #rows_sent, #rows_affected, #tmp_tables,
-        #tmp_disk_tables, full_scan, last_statement, #last_statement_latency, #current_memory,
-        last_wait, #last_wait_latency, source, #trx_latency, trx_state, trx_autocommit, pid,
-        program_name),
+    sessions!("processlist"),
+    sessions!("session"),
+    raw_sessions!("x$processlist"),
+    raw_sessions!("x$session"),
     table!("sys", "statement_analysis", Rows::Catalog(statements::shown), query, db, full_scan,
         #exec_count, #err_count, #warn_count, total_latency, max_latency, avg_latency,
         lock_latency, cpu_latency, #rows_sent, #rows_sent_avg, #rows_examined,
@@ -70,22 +89,8 @@ pub const TABLES: &[SystemTable] = &[
     table!("sys", "schema_auto_increment_columns", Rows::Catalog(indexes::auto_increment),
         table_schema, table_name, column_name, data_type, column_type, #is_signed, #is_unsigned,
         max_value, #auto_increment, auto_increment_ratio),
-    table!("sys", "innodb_lock_waits", Rows::Server(ServerTable::LockWaits), @wait_started,
-        wait_age, #wait_age_secs, locked_table, locked_table_schema, locked_table_name,
-        locked_table_partition, locked_table_subpartition, locked_index, locked_type,
-        waiting_trx_id, @waiting_trx_started, waiting_trx_age, #waiting_trx_rows_locked,
-        #waiting_trx_rows_modified, #waiting_pid, waiting_query, waiting_lock_id,
-        waiting_lock_mode, blocking_trx_id, #blocking_pid, blocking_query, blocking_lock_id,
-        blocking_lock_mode, @blocking_trx_started, blocking_trx_age, #blocking_trx_rows_locked,
-        #blocking_trx_rows_modified, sql_kill_blocking_query, sql_kill_blocking_connection),
-    table!("sys", "x$innodb_lock_waits", Rows::Server(ServerTable::LockWaits), @wait_started,
-        wait_age, #wait_age_secs, locked_table, locked_table_schema, locked_table_name,
-        locked_table_partition, locked_table_subpartition, locked_index, locked_type,
-        waiting_trx_id, @waiting_trx_started, waiting_trx_age, #waiting_trx_rows_locked,
-        #waiting_trx_rows_modified, #waiting_pid, waiting_query, waiting_lock_id,
-        waiting_lock_mode, blocking_trx_id, #blocking_pid, blocking_query, blocking_lock_id,
-        blocking_lock_mode, @blocking_trx_started, blocking_trx_age, #blocking_trx_rows_locked,
-        #blocking_trx_rows_modified, sql_kill_blocking_query, sql_kill_blocking_connection),
+    lock_waits!("innodb_lock_waits"),
+    lock_waits!("x$innodb_lock_waits"),
 ];
 
 fn version(system: &SystemTables) -> Vec<Vec<Cell>> {
